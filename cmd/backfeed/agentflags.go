@@ -61,7 +61,7 @@ func (f *systemFlags) define(fs *flagset.Set, eventHelp string) {
 type callersFlag string
 
 func (v *callersFlag) String() string { return string(*v) }
-func (v *callersFlag) Type() string   { return "word" }
+func (v *callersFlag) Type() string   { return "callers" }
 func (*callersFlag) Words() []string  { return []string{"go", "no", "all"} }
 func (v *callersFlag) Set(s string) error {
 	if n, err := strconv.Atoi(s); s != "go" && s != "no" && s != "all" && (err != nil || n < 1 || n > collect.MaxFrames) {
@@ -69,6 +69,12 @@ func (v *callersFlag) Set(s string) error {
 	}
 	*v = callersFlag(s)
 	return nil
+}
+
+// stacks reports whether stacks are to be unwound.
+func (v callersFlag) stacks() bool {
+	_, frames := v.of()
+	return frames > 0
 }
 
 // of says of which samples, and how many callers of each where stacks are unwound.

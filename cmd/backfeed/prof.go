@@ -34,7 +34,7 @@ all, with children: processor time, most memory of a process, page faults, switc
 pcsamp    as above
 usertime  by call stack. Inclusive are samples in a procedure and what it called; exclusive are those in
           itself. --proc shows who called it and whom it called. Inlined code is its caller's. Stacks
-          come from record -a --callers, from record, which keeps 8 frames, and from perf record
+          come from record --callers, from record, which keeps 8 frames, and from perf record
           --call-graph fp. The last line says how many reach to where their thread began.
 ideal     what procedures would cost if nothing held them up: executions times the least cycles of the
           machine model. Beside it are the ratio of the sampled cycles to that, and the instructions
@@ -194,7 +194,7 @@ func (c *cli) profRuns(paths []string, opt *input.Options, lines int, format *fl
 // (kernel.perf_event_max_stack, 127 unless it was raised).
 const deepStack = 127
 
-var errNoStacks = fail.Errorf(fail.Nothing, "prof: no call stacks were recorded; want perf record --call-graph fp, record, or record -a --callers")
+var errNoStacks = fail.Errorf(fail.Nothing, "prof: no call stacks were recorded; want perf record --call-graph fp, record, or record --callers")
 
 // usertime shows time by call stack, that of proc by caller and callee.
 func (c *cli) usertime(src *input.Session, proc string, lines int, format *flagset.Choice) error {

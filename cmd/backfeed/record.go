@@ -58,6 +58,9 @@ scheduler's tick.
 given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own processes, a part needs neither.
 ` + "`backfeed help calibrate`" + ` says how, and what it costs the program. --dry-run lists what would be probed.
 
+--callers has the kernel unwind whole stacks, of code without frame pointers, too. It needs the privileges of
+-a; ` + "`backfeed help recordings`" + ` says more. Without, a command has 8 frames by frame pointers.
+
 --copy-to and, with --store, --keep-images copy what was sampled, so that the recording can be used when its files
 were replaced.
 
@@ -83,6 +86,7 @@ type recordFlags struct {
 	event  *string       // nil where time is what is wanted
 	period *uint64
 
+	callers   callersFlag // "" is as frame pointers have them
 	calibrate calibrateFlags
 }
 
@@ -205,8 +209,10 @@ func runRecord(c *cli, args []string) error {
 		return save(rec)
 	}
 	switch {
-	case what.tick || fs.Changed("callers") || what.kernel || len(what.cgroups) > 0:
-		return c.usage(errors.New("--tick, --callers, --kernel and --cgroup go with -a"))
+	case what.tick || what.kernel || len(what.cgroups) > 0:
+		return c.usage(errors.New("--tick, --kernel and --cgroup go with -a"))
+	case fs.Changed("callers") && !what.callers.stacks():
+		return c.usage(fmt.Errorf("--callers=%s goes with -a; --callers and --callers=N are of a command and -p, too", &what.callers))
 	case len(what.events) > 1:
 		return c.usage(fmt.Errorf("--event %s: want one without -a", strings.Join(what.events, ",")))
 	case len(what.events) == 1:
@@ -214,6 +220,12 @@ func runRecord(c *cli, args []string) error {
 	}
 	if flags.calibrate.budget > 0 && *flags.event != "" {
 		return c.usage(errors.New("--calibrate goes with the event of time"))
+	}
+	if fs.Changed("callers") {
+		if err := fs.Refuse("--callers samples by the kernel's timer, in its programs", "event", "period", "calibrate", "max-cpu"); err != nil {
+			return c.usage(err)
+		}
+		flags.callers = what.callers
 	}
 	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording")
 	if err != nil || flags.calibrate.dry {
@@ -318,6 +330,11 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 		if err == nil && rec.Delivered() == 0 {
 			err = fail.Errorf(fail.Nothing, "no samples: nothing that was to be sampled ran; see that it has something to do, or record for longer")
 		}
+		return rec, opt, &collect.Stats{Command: state}, err
+	}
+	if flags.callers.stacks() {
+		what := systemFlags{hz: opt.Frequency, callers: flags.callers}
+		rec, state, err := record.Stacks(ctx, opt, what.options(), live)
 		return rec, opt, &collect.Stats{Command: state}, err
 	}
 	rec, stats, err := record.Processes(ctx, opt, live)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +142,32 @@ func wayOf(names []string) string {
 		return "signal"
 	}
 	return ""
+}
+
+// TestRecordUnwound: a command is recorded with whole stacks, ends with its own code, and is ended by -d; what does
+// not go with that is refused.
+func TestRecordUnwound(t *testing.T) {
+	wholeMachine(t)
+	exe := program(t, "deep")
+	code, errs := recordOf(t, func(c *sample.Counts) bool {
+		return hasImage(exe)(c) && slices.ContainsFunc(c.Stacks, func(s sample.Stack) bool { return len(s.Frames) > 8 })
+	}, "--callers", "-d", "3s", "--", exe)
+	if code != exitDone {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	file := filepath.Join(t.TempDir(), "a.bfr")
+	code, _, errs = runCLI(t, "record", "-o", file, "--callers=20", "--", "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 3")
+	if code != exitFailed || !strings.Contains(errs, "exit status 3") {
+		t.Errorf("a command that fails: exit code %d: %s", code, errs)
+	}
+	if st, err := os.Stat(file); err != nil || st.Size() == 0 {
+		t.Errorf("of a command that fails, no recording is written: %v", err)
+	}
+	for _, args := range [][]string{{"--callers=go"}, {"--callers", "--event", "cache-misses"}, {"--callers", "--calibrate"}} {
+		if code, _, errs := runCLI(t, append(append([]string{"record", "-o", file}, args...), "--", "true")...); code != exitUsage {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+	}
 }
 
 // TestCallersFlag: --callers takes a word or a number of frames.

@@ -179,7 +179,7 @@ func experimentFindings(root string, sampling []report.Finding) []report.Finding
 	}
 	found := []report.Finding{
 		timed("pcsamp", "`record`, `prof`"),
-		timed("usertime", "`record -a --callers` unwinds whole stacks, of code without frame pointers too; `record` keeps 8 frames, which such code cuts off"),
+		timed("usertime", "`record --callers` unwinds whole stacks, of code without frame pointers too; `record` keeps 8 frames, which such code cuts off"),
 	}
 	ideal := timed("ideal", "`record`, `prof --experiment ideal`: inferred, nothing is instrumented")
 	if ideal.OK && works("precise instructions") {
