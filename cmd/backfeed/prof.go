@@ -26,7 +26,7 @@ function. Processes that ran the same image are one.
 --by process, thread, cpu, cgroup and time say what ran, where and when: by the names that processes and
 threads had, and by slices of 125 ms or more, at most 64 in a recording. record of a command
 or of -p keeps that, but for control groups, and so does perf record, with --all-cgroups these too.
-record -a keeps processes and control groups, of samples in user mode; stores keep none of it. --between reads a part of the time alone, for every command. --by run lists the runs that were recorded: when, on which host, and of a command what it used in
+record -a keeps processes and control groups; stores keep none of it. --between reads a part of the time alone, for every command. --by run lists the runs that were recorded: when, on which host, and of a command what it used in
 all, with children: processor time, most memory of a process, page faults, switches, and blocks of 512 bytes.
 
 --experiment shows the same samples otherwise, by SpeedShop's names:

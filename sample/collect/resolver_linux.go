@@ -223,7 +223,16 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
 		r.unresolved[why] += p.n
 		return true
 	}
-	if p.PID == 0 {
+	if p.kernel {
+		if p.PID != 0 {
+			v := r.procs.born(int(p.PID), p.Born)
+			if v == nil && !last {
+				return false
+			}
+			if v != nil {
+				c.AddOrigin(r.told.Of(r.origin(v, int(p.PID))), p.n)
+			}
+		}
 		id, off, ok := r.kernel.Find(p.IP)
 		if !ok {
 			return lose(sample.LostKernel)

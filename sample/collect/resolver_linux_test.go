@@ -88,8 +88,14 @@ func TestOrigins(t *testing.T) {
 	place(noProcess+2, 198, 0x1010, 8)
 	place(noProcess+2, 198, 0x5010, 16) // in no mapping
 	place(noProcess+3, 300, 0x1010, 32) // of nothing that is known
-	want := map[sample.Origin]uint64{{Process: "sh", Cgroup: "/user.slice"}: 3, {Process: "cc", Cgroup: "/user.slice"}: 4, {Process: "worker", Cgroup: "/user.slice"}: 24}
-	if !maps.Equal(c.Origins, want) || c.Total != 63 {
+	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 1, Born: 121}}, n: 64, kernel: true}); !r.place([]*sample.Counts{c}, &p, false) {
+		t.Error("a sample in the kernel is not lost to it")
+	}
+	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 4, Born: 121}}, n: 128, kernel: true}); r.place([]*sample.Counts{c}, &p, false) {
+		t.Error("a sample of a process that is not known yet does not wait")
+	}
+	want := map[sample.Origin]uint64{{Process: "sh", Cgroup: "/user.slice"}: 3, {Process: "cc", Cgroup: "/user.slice"}: 68, {Process: "worker", Cgroup: "/user.slice"}: 24}
+	if !maps.Equal(c.Origins, want) || c.Total != 127 {
 		t.Errorf("%d samples are of %v, want %v", c.Total, c.Origins, want)
 	}
 	if err := c.Check(); err != nil {

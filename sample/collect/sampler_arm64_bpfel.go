@@ -52,6 +52,7 @@ const (
 	samplerVarWithCalls    = "with_calls"
 	samplerVarWithFrames   = "with_frames"
 	samplerVarWithKernel   = "with_kernel"
+	samplerVarWithOrigins  = "with_origins"
 	samplerVarWithProbes   = "with_probes"
 )
 
@@ -145,6 +146,7 @@ type samplerVariableSpecs struct {
 	WithCalls    *ebpf.VariableSpec `ebpf:"with_calls"`
 	WithFrames   *ebpf.VariableSpec `ebpf:"with_frames"`
 	WithKernel   *ebpf.VariableSpec `ebpf:"with_kernel"`
+	WithOrigins  *ebpf.VariableSpec `ebpf:"with_origins"`
 	WithProbes   *ebpf.VariableSpec `ebpf:"with_probes"`
 }
 
@@ -217,6 +219,7 @@ type samplerVariables struct {
 	WithCalls    *ebpf.Variable `ebpf:"with_calls"`
 	WithFrames   *ebpf.Variable `ebpf:"with_frames"`
 	WithKernel   *ebpf.Variable `ebpf:"with_kernel"`
+	WithOrigins  *ebpf.Variable `ebpf:"with_origins"`
 	WithProbes   *ebpf.Variable `ebpf:"with_probes"`
 }
 

@@ -65,6 +65,9 @@ const tickEvent = "tick"
 // which then need not look at each.
 const maxEvents = 4
 
+// inKernel is in the event of a sample in the kernel whose process is known.
+const inKernel = 1 << 31
+
 type sampledPC struct {
 	IP, Born   uint64
 	PID, Event uint32
@@ -89,6 +92,7 @@ type processorCounters struct {
 type pending struct {
 	call
 	n        uint64
+	kernel   bool           // it is in the kernel
 	caller   bool           // frame and top are known
 	branches []branchRecord // newest first
 	unwound  bool           // pcs are known
@@ -333,7 +337,9 @@ func (s *sampler) take() (t taken, err error) {
 			return t, fmt.Errorf("counts: %w", err)
 		}
 		for i, k := range s.batch.keys[:n] {
-			t.samples = append(t.samples, pending{call: call{sampledPC: k}, n: s.batch.counts[i]})
+			kernel := k.PID == 0 || k.Event&inKernel != 0
+			k.Event &^= inKernel
+			t.samples = append(t.samples, pending{call: call{sampledPC: k}, n: s.batch.counts[i], kernel: kernel})
 		}
 		if err != nil {
 			break

@@ -185,6 +185,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 		samplerVarWithCalls:    flag(s.opt.Callers != CallersOfNone),
 		samplerVarWithBranches: branches,
 		samplerVarWithKernel:   flag(s.opt.Kernel && !s.opt.Tick),
+		samplerVarWithOrigins:  flag(s.opt.Origins),
 		samplerVarWithProbes:   flag(s.opt.Probes),
 		samplerVarByPid:        flag(len(s.opt.PIDs) > 0),
 		samplerVarByCgroup:     flag(len(s.opt.Cgroups) > 0),

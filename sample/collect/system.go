@@ -28,7 +28,7 @@ type SystemOptions struct {
 	Cgroups   []string      // only these cgroups (v2 paths) and those below; nil is all
 	Probes    bool          // there will be a Prober: leave out the samples that its windows disturb
 	Drain     time.Duration // longest time between two drains; 0 is DefaultDrain
-	Origins   bool          // say of which processes, by their names, and control groups user samples are
+	Origins   bool          // say of which processes, by their names, and control groups samples are
 
 	// Unwind reads the rows of an image to unwind by, limit of them at most. Where it is nil, and for images without
 	// rows, frame pointers are what there is.

@@ -11,9 +11,11 @@
 struct key {
 	u64 ip;   // 0: in the kernel, place not asked for
 	u64 born; // time of the last exec, odd, or of the fork, even, in ns of CLOCK_MONOTONIC
-	u32 tgid; // 0: in the kernel
-	u32 event;
+	u32 tgid; // 0: in the kernel, process not asked for
+	u32 event; // with IN_KERNEL, if tgid is of a sample there
 };
+
+enum { IN_KERNEL = 1u << 31 };
 
 // A call is a user sample with the words where its caller may be.
 struct call {
@@ -83,6 +85,7 @@ volatile u32 active; // the buffer in use, 0 or 1
 const volatile u8 with_calls;     // record calls
 const volatile u8 with_branches;  // bit by event: record branches
 const volatile u8 with_kernel;    // keep places of the kernel
+const volatile u8 with_origins;   // keep whose samples of the kernel are
 const volatile u8 with_probes;    // leave out what probes disturb
 const volatile u64 tick_handler; // address of the function that the tick's timer calls
 
@@ -168,8 +171,14 @@ inline_ int take(struct interrupt *i, int unwound)
 		call.key.ip = i->ip;
 		call.key.tgid = tgid;
 		call.key.born = born(tgid);
-	} else if (with_kernel) {
-		call.key.ip = i->ip;
+	} else {
+		if (with_kernel)
+			call.key.ip = i->ip;
+		if (with_origins) {
+			call.key.event |= IN_KERNEL;
+			call.key.tgid = tgid;
+			call.key.born = born(tgid);
+		}
 	}
 	u32 buffer = active & 1;
 	int stored = 0;
