@@ -399,7 +399,12 @@ func (r *resolver) snapshot() error {
 			}
 		}
 	}
+	gathered := time.Now()
 	for _, pid := range pids {
+		if time.Since(gathered) >= tendEvery { // 10,000 processes take seconds, and nobody else reads the rings yet
+			r.records.gather()
+			gathered = time.Now()
+		}
 		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 		if err != nil {
 			continue // it has ended, or is out of reach: its samples will be called unmapped
