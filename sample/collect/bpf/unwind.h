@@ -110,6 +110,14 @@ __attribute__((noinline)) int find_row(u32 table, u32 off)
 }
 #endif
 
+// How far below the stack pointer a frame pointer may be: on AArch64, Go keeps that of a function a word below it
+// (Frame layout of src/cmd/compile/abi-internal.md).
+#ifdef __TARGET_ARCH_x86
+enum { FP_BELOW = 0 };
+#else
+enum { FP_BELOW = 8 };
+#endif
+
 inline_ int read(u64 *to, u64 from)
 {
 	return probe_read_user(to, sizeof *to, (void *)from);
@@ -193,7 +201,7 @@ __attribute__((noinline)) int step(u64 born)
 			return 1;
 	}
 #endif
-	if (u->lost || u->fp < u->sp || read(&fp, u->fp) || read(&ra, u->fp + 8) || !ra)
+	if (u->lost || u->fp + FP_BELOW < u->sp || read(&fp, u->fp) || read(&ra, u->fp + 8) || !ra)
 		return 1;
 	u->sp = u->fp + 16;
 	u->fp = fp;
