@@ -334,7 +334,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 	}
 	if flags.callers.stacks() {
 		what := systemFlags{hz: opt.Frequency, callers: flags.callers}
-		rec, state, err := record.Stacks(ctx, opt, what.options(), live)
+		rec, state, err := record.System(ctx, opt, what.options(), live)
 		return rec, opt, &collect.Stats{Command: state}, err
 	}
 	rec, stats, err := record.Processes(ctx, opt, live)

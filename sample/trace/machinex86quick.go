@@ -7,13 +7,11 @@ package trace
 const (
 	quickZero quick = 1 + iota // a register exclusive or itself
 	quickNop
-	quickMovRR
+	quickMovRR // with zeros above what it moves, as the next two
 	quickMovRI
 	quickMovRM
 	quickMovMR // of any size
 	quickMovMI
-	quickZeroExtendRR
-	quickZeroExtendRM
 	quickSignExtendRR
 	quickSignExtendRM
 	quickLea
@@ -103,7 +101,7 @@ func quickOf(op *Op) (q quick, needs uint32) {
 	case X86Movzx, X86Movsx:
 		if does == moves && dst && op.Cond >= 4 {
 			if q = form(quickSignExtendRR, 0, quickSignExtendRM); op.Kind == X86Movzx {
-				q = form(quickZeroExtendRR, 0, quickZeroExtendRM)
+				q = form(quickMovRR, 0, quickMovRM)
 			}
 		}
 	case X86Lea:
@@ -245,7 +243,7 @@ loop:
 			known = x.to(op, x.regs[op.Src&15]&all, known)
 		case quickMovRI:
 			known = x.to(op, uint64(op.Imm)&all, known)
-		case quickMovRM, quickZeroExtendRM:
+		case quickMovRM:
 			v, ok := x.fetch(x.address(op), size)
 			if !ok {
 				break loop
@@ -259,8 +257,6 @@ loop:
 			if !x.store(x.address(op), size, uint64(op.Imm)&all, true) {
 				break loop
 			}
-		case quickZeroExtendRR:
-			known = x.to(op, x.regs[op.Src&15]&all, known)
 		case quickSignExtendRR:
 			known = x.to(op, uint64(extend(x.regs[op.Src&15], size))&ones(op.Cond), known)
 		case quickSignExtendRM:

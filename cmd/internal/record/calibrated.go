@@ -25,16 +25,11 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 			ko.Log.Close()
 		}
 	}()
-	for _, pid := range opt.PIDs {
-		if !collect.Alive(pid) {
-			return nil, nil, fmt.Errorf("there is no process %d, or it has ended", pid)
-		}
+	held, err := hold(opt)
+	if err != nil {
+		return nil, nil, err
 	}
-	var held *collect.Held
-	if len(opt.Command) > 0 {
-		if held, err = collect.StartHeld(opt); err != nil {
-			return nil, nil, err
-		}
+	if held != nil {
 		defer held.Stop()
 		so.PIDs = []int{held.PID()}
 	}
@@ -102,6 +97,19 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 	k.Tell(rec)
 	rec.AddRun(collect.RunOf(began, opt.Command, state))
 	return rec, state, nil
+}
+
+// hold starts the command, which waits to be released, or sees that the processes run. Of these, it returns nil.
+func hold(opt collect.Options) (*collect.Held, error) {
+	for _, pid := range opt.PIDs {
+		if !collect.Alive(pid) {
+			return nil, fmt.Errorf("there is no process %d, or it has ended", pid)
+		}
+	}
+	if len(opt.Command) == 0 {
+		return nil, nil
+	}
+	return collect.StartHeld(opt)
 }
 
 // openOwn samples the processes of a user without privileges.

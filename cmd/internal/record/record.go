@@ -37,30 +37,8 @@ func OpenSystem(opt collect.SystemOptions) (*collect.System, error) {
 // Machine records the whole machine, or what opt narrows that down to, until ctx is done or
 // the time limit, which 0 is none of, is up.
 func Machine(ctx context.Context, opt collect.SystemOptions, limit time.Duration, live Live) (*sample.Recording, error) {
-	sys, err := OpenSystem(opt)
-	if err != nil {
-		return nil, err
-	}
-	live.tellWithout(sys)
-	if limit > 0 { // from now on: it may have taken a while to get here
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, limit)
-		defer stop()
-	}
-	ctx, end := live.guarded(ctx, mostMemory)
-	began := time.Now()
-	rec, err := drainUntil(ctx, sys, live.line(limit))
-	live.Notify.Done()
-	end()
-	if err != nil {
-		return nil, err
-	}
-	live.tellSystem(rec, sys.Counters(), opt)
-	if rec.Delivered() == 0 {
-		return nil, fail.Errorf(fail.Nothing, "no samples: nothing that was to be sampled ran; see that it has something to do, or record for longer")
-	}
-	rec.AddRun(collect.RunOf(began, nil, nil))
-	return rec, nil
+	rec, _, err := System(ctx, collect.Options{Duration: limit}, opt, live)
+	return rec, err
 }
 
 func (l Live) tellWithout(sys *collect.System) {

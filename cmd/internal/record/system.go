@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 
@@ -11,22 +10,18 @@ import (
 	"backfeed/sample/collect"
 )
 
-// Stacks records a command or processes with whole stacks, as so says how, until ctx is done, the time is up or
-// what is recorded has ended. State is that of the command. A recording without samples is an error.
-func Stacks(ctx context.Context, opt collect.Options, so collect.SystemOptions, live Live) (rec *sample.Recording, state *os.ProcessState, err error) {
-	for _, pid := range opt.PIDs {
-		if !collect.Alive(pid) {
-			return nil, nil, fmt.Errorf("there is no process %d, or it has ended", pid)
-		}
+// System records a command or processes by the programs in the kernel, as so says how, until ctx is done, the time is up
+// or what is recorded has ended; of neither, what so says. State is that of the command. A recording without samples is an error.
+func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, live Live) (rec *sample.Recording, state *os.ProcessState, err error) {
+	held, err := hold(opt)
+	if err != nil {
+		return nil, nil, err
 	}
-	so.PIDs = opt.PIDs
-	var held *collect.Held
-	if len(opt.Command) > 0 {
-		if held, err = collect.StartHeld(opt); err != nil {
-			return nil, nil, err
-		}
+	if held != nil {
 		defer held.Stop()
 		so.PIDs = []int{held.PID()}
+	} else if len(opt.PIDs) > 0 {
+		so.PIDs = opt.PIDs
 	}
 	sys, err := OpenSystem(so)
 	if err != nil {
@@ -34,14 +29,14 @@ func Stacks(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 	}
 	live.tellWithout(sys)
 	began := time.Now()
-	if opt.Duration > 0 {
+	if opt.Duration > 0 { // from now on: it may have taken a while to get here
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opt.Duration)
 		defer cancel()
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := endOf(so.PIDs)
+	ended := endOf(opt.PIDs)
 	if held != nil {
 		ended = held.Ended()
 		if err := held.Release(); err != nil {
