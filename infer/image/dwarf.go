@@ -122,6 +122,7 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 		if t.data, err = dwarf.New(abbrev, nil, nil, info, line, nil, ranges, str); err != nil {
 			return err
 		}
+		var strOffsets []byte
 		for _, name := range []string{".debug_addr", ".debug_line_str", ".debug_str_offsets", ".debug_rnglists"} {
 			b, err := get(name)
 			if err != nil {
@@ -132,6 +133,8 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 				t.lineStr = b
 			case ".debug_addr":
 				t.addr = b
+			case ".debug_str_offsets":
+				strOffsets = b
 			}
 			if len(b) > 0 { // debug/dwarf reads older formats where a section is nil
 				if err := t.data.AddSection(name, b); err != nil {
@@ -141,12 +144,42 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 		}
 		t.budget = 8*size + 1<<16
 		t.rows = 4*len(line) + 1<<16
+		if err := t.readBases(units, strOffsets); err != nil {
+			return err
+		}
 		return t.readUnits(units)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+// readBases has debug/dwarf note where the strings, addresses and ranges of each unit begin that it refers to by number. To find
+// them it decodes the first entry of a unit as if all began at 0 of their sections. In .debug_str_offsets there is a header,
+// which in DWARF of 64 bits is no offset of a string: the unit would be given up. So it reads zeros meanwhile.
+func (t *dwarfTab) readBases(units []unitOffset, strOffsets []byte) error {
+	if len(strOffsets) == 0 {
+		return nil
+	}
+	const name = ".debug_str_offsets"
+	if err := t.hold(len(strOffsets), name); err != nil {
+		return err
+	}
+	defer t.im.bound.Release(int64(len(strOffsets)))
+	if err := t.data.AddSection(name, make([]byte, len(strOffsets))); err != nil {
+		return err
+	}
+	r := t.data.Reader()
+	for _, off := range units {
+		r.Seek(off.first)
+		if e, err := r.Next(); err == nil && e != nil { // else readUnits says why
+			if err := t.spendEntry(e); err != nil {
+				return err
+			}
+		}
+	}
+	return t.data.AddSection(name, strOffsets)
 }
 
 // lacksLines is the error of an image without lines: which sections it lacks, and which file that may have them was not found.
@@ -289,6 +322,7 @@ type unitOffset struct {
 	first, end dwarf.Offset
 	abbrevs    uint64
 	version    uint16
+	wide       bool   // DWARF of 64 bits
 	id         uint64 // of skeletons and split units since version 5
 }
 
@@ -318,7 +352,7 @@ func unitOffsets(info []byte) []unitOffset {
 		}
 		first := at + header + 2 + wide + 1
 		abbrevs := at + header + 2
-		u := unitOffset{version: binary.LittleEndian.Uint16(info[at+header:])}
+		u := unitOffset{version: binary.LittleEndian.Uint16(info[at+header:]), wide: wide == 8}
 		if u.version >= 5 {
 			first++
 			abbrevs += 2

@@ -211,6 +211,14 @@ func TestRowsAgainstLLVM(t *testing.T) {
 			return buildLines(t, append(strings.Fields(command), "-o", filepath.Join(dir, "prog"))...)
 		}
 	}
+	// mixed has units whose strings by number are of both widths.
+	mixed := func(t *testing.T) string {
+		dir := t.TempDir()
+		words := filepath.Join(dir, "words.o")
+		buildLines(t, "clang-19", "-O2", "-gdwarf-5", "-c", "-Dmain=other_main", "words.c", "-o", words)
+		testtool.Write(t, dir, "drawn.c", drawnInlining(rand.New(rand.NewPCG(3, 4)), 20))
+		return buildLines(t, "clang-19", "-O2", "-gdwarf-5", "-gdwarf64", filepath.Join(dir, "drawn.c"), words, "-o", filepath.Join(dir, "prog"))
+	}
 	for _, tt := range []struct {
 		name     string
 		build    func(t *testing.T) string
@@ -231,10 +239,15 @@ func TestRowsAgainstLLVM(t *testing.T) {
 		{"gcc, DWARF 4", built("gcc -O2 -gdwarf-4 drawn.c"), []int{4}},
 		{"gcc, DWARF 3", built("gcc -O2 -gdwarf-3 -gstrict-dwarf drawn.c"), []int{3}},
 		{"gcc, DWARF 2", built("gcc -O2 -gdwarf-2 -gstrict-dwarf drawn.c"), []int{3}},
-		{"gcc, 64 bits of DWARF", built("gcc -O2 -gdwarf-5 -gdwarf64 drawn.c"), []int{5}},
+		{"gcc, DWARF 5 of 64 bits", built("gcc -O2 -gdwarf-5 -gdwarf64 drawn.c"), []int{5}},
+		{"gcc, DWARF 4 of 64 bits", built("gcc -O2 -gdwarf-4 -gdwarf64 drawn.c"), []int{4}},
 		{"g++, link-time optimisation", built("g++ -O2 -g -flto -Iinclude shapes.cc"), []int{5}},
 		{"clang, DWARF 5", built("clang-19 -O2 -gdwarf-5 -fdebug-info-for-profiling drawn.c"), []int{5}},
 		{"clang, DWARF 4", built("clang-19 -O2 -gdwarf-4 -fdebug-info-for-profiling drawn.c"), []int{4}},
+		{"clang, DWARF 5 of 64 bits", built("clang-19 -O2 -gdwarf-5 -gdwarf64 -fdebug-info-for-profiling drawn.c"), []int{5}},
+		{"clang, DWARF 4 of 64 bits", built("clang-19 -O2 -gdwarf-4 -gdwarf64 -fdebug-info-for-profiling drawn.c"), []int{4}},
+		{"clang, DWARF of 64 bits and of 32", mixed, []int{5}},
+		{"clang, split, of 64 bits", built("clang-19 -O2 -gdwarf-5 -gdwarf64 -gsplit-dwarf -ffunction-sections drawn.c"), []int{5}},
 		{"clang++, sections thrown away and folded", built("clang++-19 -O2 -g -ffunction-sections -fuse-ld=lld -Wl,--gc-sections,--icf=all -Iinclude shapes.cc"), []int{5}},
 		{"clang, split", built("clang-19 -O2 -g -gsplit-dwarf -ffunction-sections drawn.c"), []int{5}},
 		{"AArch64", built("aarch64-linux-gnu-gcc -O2 -g drawn.c"), []int{5}},

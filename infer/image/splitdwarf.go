@@ -55,6 +55,7 @@ const (
 	formAddrx         = 0x1b
 	strOffsetsHeader  = 8  // of .debug_str_offsets.dwo since DWARF 5 (7.26)
 	rangesHeader      = 12 // of .debug_rnglists.dwo (7.28)
+	wideHeader        = 8  // more of both in DWARF of 64 bits
 	indexHeader       = 16
 	maxColumns        = 16 // of an index; there are 8 kinds of sections
 	maxSplitName      = 4096
@@ -208,7 +209,11 @@ func (t *dwarfTab) readSplit(u *dwarfUnit, f *dwoFile) error {
 	if old {
 		s[abbrev] = withKnownForms(s[abbrev])
 	} else { // numbers count from behind the headers, which split units do not name
-		s[strOffsets], s[ranges] = behind(s[strOffsets], strOffsetsHeader), behind(s[ranges], rangesHeader)
+		wide := int64(0)
+		if offsets[0].wide {
+			wide = wideHeader
+		}
+		s[strOffsets], s[ranges] = behind(s[strOffsets], strOffsetsHeader+wide), behind(s[ranges], rangesHeader+wide)
 	}
 	if err := t.im.checkAbbrevs(offsets, s[abbrev]); err != nil {
 		return err
