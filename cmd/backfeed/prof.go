@@ -18,7 +18,7 @@ var profCmd = &command{
 	reads: symfsHelp,
 	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred. A dash means
 that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
-Code of the kernel and of JIT compilers is named as this machine knows it now.
+Code of JIT compilers is named as this machine knows it now, and so is the kernel's where it cannot be read.
 
 --by adds samples up by image, source file or source line. A line is that of the innermost inlined
 function. Processes that ran the same image are one.

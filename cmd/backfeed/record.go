@@ -62,7 +62,7 @@ given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own
 -a; ` + "`backfeed help recordings`" + ` says more. Without, a command has 8 frames by frame pointers.
 
 --copy-to and, with --store, --keep-images copy what was sampled, so that the recording can be used when its files
-were replaced.
+were replaced; with --kernel, the kernel's code as it runs, too.
 
 Of programs that begin while they are sampled, the recording has when their code was first seen, for
 up to 10 seconds: layout --startup needs it. With -a it has not.

@@ -133,6 +133,9 @@ func (b *builder) reach() {
 	for _, a := range b.im.landingPads(b.sym) {
 		b.lead(int(a-b.lo), markEntry|markPad)
 	}
+	for _, a := range b.im.fixups(b.sym) {
+		b.lead(int(a-b.lo), markEntry|markPad)
+	}
 	b.drain()
 }
 
@@ -215,9 +218,9 @@ func (b *builder) literal(off int, in Inst) {
 // decode reads the instruction at off.
 func (b *builder) decode(off int) Inst {
 	if b.im.Arch == AArch64 {
-		return armInst(b.code[off:], b.lo+Addr(off))
+		return b.im.asKernel(armInst(b.code[off:], b.lo+Addr(off)))
 	}
-	return b.x86.inst(b.code[off:], b.lo+Addr(off))
+	return b.im.asKernel(b.x86.inst(b.code[off:], b.lo+Addr(off)))
 }
 
 const lockPrefix = 0xf0

@@ -17,9 +17,9 @@ func (im *Image) Insts(b *Block) []Inst {
 // then holds it.
 func (im *Image) instIn(d *x86, code []byte, a Addr) Inst {
 	if im.Arch == AArch64 {
-		return armInst(code, a)
+		return im.asKernel(armInst(code, a))
 	}
-	in := d.inst(code, a)
+	in := im.asKernel(d.inst(code, a))
 	if in.Class&Bad != 0 && len(code) == 1 && code[0] == lockPrefix {
 		in.Class = Locked // jumped over, see splitLock
 	}

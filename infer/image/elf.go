@@ -27,9 +27,11 @@ type Image struct {
 
 	file      io.ReaderAt
 	elf       *elf.File
-	debug     *elf.File // the separate debug file; nil if there is none
-	debugFile *os.File  // of debug
-	root      string    // of the image's own machine, as in Options
+	debug     *elf.File   // the separate debug file; nil if there is none
+	debugFile *os.File    // of debug
+	root      string      // of the image's own machine, as in Options
+	kernel    *kernelCode // nil of all that is no kernel
+	shift     Addr        // from where a kernel's code ran to where its debug file has it linked
 	openFile  func(path string) (*os.File, error)
 	close     []io.Closer
 	bound     *bound.Input // of what the file and the debug file may take of memory
@@ -60,6 +62,10 @@ type Options struct {
 	Root      string   // directory that the image's own machine called "/" (perf's --symfs); "" is "/"
 	DebugDirs []string // where separate debug files lie; nil is usr/lib/debug below Root
 	Debug     []string // files that may be the image's separate debug file, tried first
+
+	// Kernel says that it is Linux or one of its modules, of which samples have offsets from where its
+	// text starts, as the kernel has no file.
+	Kernel bool
 
 	// OpenFile opens a separate debug file other than those of Debug to read it; nil is
 	// sample.OpenRegular.
@@ -154,7 +160,13 @@ func (im *Image) open(size int64, opt Options) error {
 	})
 	im.root, im.openFile = opt.Root, opt.OpenFile
 	im.openDebug(opt)
-	return im.readSymbols()
+	if !opt.Kernel {
+		return im.readSymbols()
+	}
+	if err := im.openKernel(); err != nil {
+		return err
+	}
+	return cmp.Or(im.readSymbols(), im.readKernelTables())
 }
 
 // Close releases the file. Procs and Frames taken from the image stay valid.
@@ -422,6 +434,10 @@ func (im *Image) Data(a Addr) (lo, hi Addr, ok bool) {
 func (im *Image) AddrOf(off sample.Offset) (Addr, bool) {
 	var a Addr
 	found := false
+	if k := im.kernel; k != nil {
+		a = k.base + Addr(off)
+		return a, a >= k.base && im.segment(a) != nil
+	}
 	for _, s := range im.segments {
 		// Where segments share bytes of the file, samples are of the code.
 		if off >= s.off && uint64(off-s.off) < uint64(s.hi-s.lo) && (!found || s.exec) {
@@ -441,8 +457,8 @@ type CodeSegment struct {
 // CodeSegments returns them by address.
 func (im *Image) CodeSegments() (all []CodeSegment) {
 	for _, s := range im.segments {
-		if s.exec {
-			all = append(all, CodeSegment{s.lo, uint64(s.hi - s.lo), s.off})
+		if off, ok := im.OffsetOf(s.lo); ok && s.exec {
+			all = append(all, CodeSegment{s.lo, uint64(s.hi - s.lo), off})
 		}
 	}
 	return all
@@ -456,6 +472,9 @@ func (im *Image) OffsetOf(a Addr) (sample.Offset, bool) {
 	s := im.segment(a)
 	if s == nil {
 		return 0, false
+	}
+	if k := im.kernel; k != nil {
+		return sample.Offset(a - k.base), a >= k.base
 	}
 	return s.off + sample.Offset(a-s.lo), true
 }

@@ -143,6 +143,9 @@ func (v value) isReg() bool { return !v.load && v.reg != noReg && v.c == 0 && v.
 
 // resolve finds out where t goes, of all the values that it may jump to.
 func (b *builder) resolve(t *transfer) *table {
+	if b.im.toThunk(b.code[t.off:]) {
+		return &table{kind: tailJump} // with these, Linux is compiled without jump tables
+	}
 	b.slicer.steps = 0
 	var inside []Addr
 	var tails []*table

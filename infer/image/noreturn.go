@@ -292,6 +292,7 @@ func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []
 		} else {
 			in = q.x86.inst(code[off:], at)
 		}
+		in = q.im.asKernel(in)
 		next := off + in.Len
 		switch {
 		case in.Class&Trap != 0:

@@ -292,7 +292,7 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 	fixed := im.elf.Type == elf.ET_EXEC
 	for off := 0; off < len(code); {
 		a := s.Addr + Addr(off)
-		in := d.inst(code[off:], a)
+		in := im.asKernel(d.inst(code[off:], a))
 		off += in.Len
 		if d.mem && d.base == ripReg {
 			c.readSlot(im, i, a+Addr(in.Len)+Addr(d.disp), in.Class&(IndCall|IndJump) != 0)
@@ -304,11 +304,11 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 		case d.op == 0x8d && d.base == ripReg: // lea
 			c.add(im, s, a, a+Addr(in.Len)+Addr(d.disp))
 		case fixed && d.imm > 0 && (d.op >= 0xb8 && d.op <= 0xbf || d.op == 0xc7 || d.op == 0x68): // mov, push
-			if t := Addr(d.imm); im.segment(t) != nil {
+			if t := Addr(d.imm) + im.shift; im.segment(t) != nil {
 				c.add(im, s, a, t)
 			}
 		case fixed && d.mem && d.base == noReg && d.index != noReg && d.disp > 0: // table(,%rax,8)
-			c.add(im, s, a, Addr(d.disp))
+			c.add(im, s, a, Addr(d.disp)+im.shift)
 		}
 	}
 }

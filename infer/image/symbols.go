@@ -142,6 +142,9 @@ func (im *Image) readTable(f *elf.File, typ elf.SectionType) ([]tableSymbol, err
 		if i := int(sym.index); i > 0 && i < len(f.Sections) && sym.index < elf.SHN_LORESERVE {
 			sym.section = f.Sections[i]
 		}
+		if f == im.elf {
+			sym.value += im.shift
+		}
 		off := binary.LittleEndian.Uint32(e)
 		if uint64(off) >= uint64(len(names)) {
 			return nil, fmt.Errorf("section %s: symbol %d: name: offset %#x is outside the string table: %w", s.Name, i, off, ErrFormat)

@@ -45,7 +45,7 @@ var asideOn = map[string]string{"amd64": "|^TestWalkOps$"}
 // live are the tests of package collect that ask something of the kernel. Not among them are those of what
 // probes count: which instructions the kernel emulates is told by what a hit costs, and on an emulated processor
 // anything may cost much. TestFeatures has a window of probes.
-const live = "^(TestFilter.*|TestFollow.*|TestRecord.*|TestReplacedBinary|TestAttach|TestCancel|TestTraces|TestBranchProgram|TestHeld.*|TestProbePrivileges|TestSums|TestFull|TestChurn|TestHotPlug|TestEvents|TestSetFrequency|TestWithout|TestObserve)$"
+const live = "^(TestFilter.*|TestFollow.*|TestRecord.*|TestReplacedBinary|TestAttach|TestCancel|TestTraces|TestBranchProgram|TestHeld.*|TestProbePrivileges|TestSums|TestFull|TestChurn|TestHotPlug|TestEvents|TestSetFrequency|TestWithout|TestObserve|TestKernelMemory)$"
 
 // A set is some tests of one package, and the guests that run them. To have a live test run in guests, name
 // it here; what it needs of built programs goes into the table of programs of its package.
@@ -73,6 +73,7 @@ var sets = []set{
 	{name: "features as root", pkg: "cmd", run: "^TestFeatures$", seconds: 480},
 	{name: "features as user", pkg: "cmd", run: "^TestFeatures$", uid: nobody, seconds: 300},
 	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 120},
+	{name: "the kernel's code", pkg: "cmd", run: "^TestKernelCode$", seconds: 300},
 	{name: "stacks as root", pkg: "cmd", run: "^TestUnwind$", seconds: 240},
 	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 480, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},

@@ -20,6 +20,7 @@ import (
 	"backfeed/sample"
 	"backfeed/sample/bound"
 	"backfeed/sample/collect"
+	"backfeed/sample/kernel"
 	"backfeed/sample/probe"
 	"backfeed/sample/trace"
 )
@@ -297,7 +298,10 @@ func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 	if pi == nil {
 		pi = &probedImage{}
 		k.images[id.Key()] = pi
-		if pi.err = input.Fileless(id); pi.err == nil {
+		if pi.err = input.Fileless(id); pi.err == nil && kernel.Is(id) {
+			pi.err = errors.New("code of the kernel, which is not probed")
+		}
+		if pi.err == nil {
 			pi.file, _, pi.err = k.running.Open(id)
 		}
 		if pi.err == nil {

@@ -15,6 +15,7 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/sample/kernel"
 	"backfeed/sample/store"
 )
 
@@ -99,7 +100,9 @@ func (f *finder) open(id sample.ImageID) (*image.Image, error) {
 	if im := f.beside[id.Build]; im != nil && !id.Build.IsZero() {
 		l.im, l.others = im, true
 	} else if l.err = Fileless(id); l.err == nil {
-		l.im, l.err = f.find(id)
+		if l.im, l.err = f.find(id); l.err != nil && kernel.Is(id) {
+			l.err = fmt.Errorf("%w: %w", errKernel, l.err)
+		}
 	}
 	f.lookup[id] = l
 	return l.im, l.err
@@ -131,13 +134,17 @@ func (f *finder) close() {
 // find looks here, and then asks servers; also for the debug file of an image that lacks one.
 func (f *finder) find(id sample.ImageID) (*image.Image, error) {
 	im, err := f.findHere(id)
-	if err != nil && f.download(id, store.KindFile) {
+	if err != nil && !kernel.Is(id) && f.download(id, store.KindFile) {
 		im, err = f.try(f.downloads.path(id.Build, store.KindFile), id)
 	}
 	if err != nil || !im.LacksDebug() || !f.download(id, store.KindDebug) {
 		return im, err
 	}
-	if whole, err := f.try(im.Path, id); err == nil {
+	again := func() (*image.Image, error) { return f.try(im.Path, id) }
+	if im.Path == id.Path { // it has no file
+		again = func() (*image.Image, error) { return f.findRunning(id) }
+	}
+	if whole, err := again(); err == nil {
 		im.Close()
 		im = whole
 	}
@@ -156,30 +163,59 @@ func (f *finder) findHere(id sample.ImageID) (*image.Image, error) {
 			worst = err
 		}
 	}
-	if im := f.findRunning(id); im != nil {
+	im, err := f.findRunning(id)
+	if err == nil {
 		return im, nil
+	}
+	if kernel.Is(id) {
+		if im := f.findVmlinux(id); im != nil {
+			return im, nil
+		}
+		if worst == ErrNotFound {
+			worst = err
+		}
 	}
 	return nil, worst
 }
 
-// findRunning opens what a process still runs though its file was replaced or removed; nil if there is none.
-func (f *finder) findRunning(id sample.ImageID) *image.Image {
+// findVmlinux opens an installed file of the kernel: code as it was linked, not as it ran. It is nil if there is none.
+func (f *finder) findVmlinux(id sample.ImageID) *image.Image {
+	for _, path := range append(f.byBuildID(id.Build, f.cache), vmlinux(id, f.roots()...)...) {
+		if im, err := f.try(path, id); err == nil {
+			return im
+		}
+	}
+	return nil
+}
+
+// roots are the directories that files may be below as they were on the machine that was recorded.
+func (f *finder) roots() []string { return append(slices.Clone(f.symfs), "/") }
+
+// findRunning opens what a process still runs though its file was replaced or removed, or the kernel that runs.
+func (f *finder) findRunning(id sample.ImageID) (*image.Image, error) {
 	if id.Build.IsZero() {
-		return nil
+		return nil, ErrNotFound
 	}
 	file, root, err := f.running.Open(id)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	opt := f.options(file.Name(), id)
 	opt.OpenFile = openBelow(root, opt.DebugDirs)
 	im, err := image.OpenFile(file, opt)
-	if err != nil || im.Build != id.Build {
+	if err == nil && im.Build != id.Build {
+		im.Close()
+		err = ErrOtherID
+	}
+	if err != nil {
 		file.Close()
-		return nil
+		return nil, err
 	}
 	f.files = append(f.files, file)
-	return im
+	if kernel.Is(id) {
+		im.Path = id.Path // its file has no name
+	}
+	return im, nil
 }
 
 // try opens the file at path if it is the image that id names.
@@ -205,6 +241,9 @@ func (f *finder) options(path string, id sample.ImageID) image.Options {
 		if copied, err := s.OpenImage(id, store.KindDebug); err == nil {
 			opt.Debug = append(opt.Debug, copied)
 		}
+	}
+	if opt.Kernel = kernel.Is(id); opt.Kernel {
+		opt.Debug = append(opt.Debug, vmlinux(id, f.roots()...)...)
 	}
 	return opt
 }
@@ -241,7 +280,11 @@ func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
 		if path := f.given[id.Build]; path != "" && !yield(path) {
 			return
 		}
-		for _, path := range f.byBuildID(id.Build) {
+		trees := f.cache
+		if kernel.Is(id) { // what is installed has code as it was linked; see findVmlinux
+			trees = f.cache[:2*len(f.symfs)]
+		}
+		for _, path := range f.byBuildID(id.Build, trees) {
 			if !yield(path) {
 				return
 			}
@@ -278,13 +321,13 @@ func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
 
 // byBuildID are the places of an image in trees of build IDs: perf's cache has
 // a directory with the file elf, distributions have a link to the file.
-func (f *finder) byBuildID(id sample.BuildID) []string {
+func (f *finder) byBuildID(id sample.BuildID, trees []string) []string {
 	if id.IsZero() {
 		return nil
 	}
 	hex := id.String()
 	var paths []string
-	for _, dir := range f.cache {
+	for _, dir := range trees {
 		place := filepath.Join(dir, ".build-id", hex[:2], hex[2:])
 		for _, path := range []string{filepath.Join(place, "elf"), place} {
 			if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {

@@ -294,7 +294,7 @@ func (s *Session) Window() (store.Window, error) {
 func (s *Session) Tallies(sets []*compare.Set, names map[sample.ImageID]string, byImage bool) []map[compare.Thing]uint64 {
 	var all []map[compare.Thing]uint64
 	for _, set := range sets {
-		all = append(all, set.Tally(s.Open, names, TakeNamed(set.Recording), byImage))
+		all = append(all, set.Tally(s.Open, names, TakeNamed(set.Recording, s.Open), byImage))
 	}
 	return all
 }

@@ -12,13 +12,14 @@ import (
 	"strings"
 
 	"backfeed/infer/compare"
+	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/kernel"
 )
 
-// Some code is in no ELF file that blocks could be read from: that of the kernel,
-// and what programs made at run time. Its samples are shown by name, as far as
-// names are known, and nothing is inferred from them.
+// Some code is in no ELF file that blocks could be read from: what programs made at run time, and the kernel's where
+// neither the kernel that runs nor a copy has it. Its samples are shown by name, as far as names are known, and nothing
+// is inferred from them.
 
 var (
 	errKernel = errors.New("kernel code, which is counted and no more")
@@ -29,12 +30,13 @@ var (
 // perfMap is where a runtime tells perf the names of the code that it makes.
 var perfMap = regexp.MustCompile(`/perf-\d+\.map$`)
 
-// Fileless returns why an image has no ELF file, or nil.
+// Fileless returns why an image has no ELF file, or nil: a kernel whose build is known may have one, by
+// Running.Open or in a copy.
 func Fileless(id sample.ImageID) error {
 	switch {
 	case id.Path == "[vdso]":
 		return errVDSO
-	case strings.HasPrefix(id.Path, "["):
+	case strings.HasPrefix(id.Path, "[") && (id.Build.IsZero() || !kernel.Is(id)):
 		return errKernel
 	case perfMap.MatchString(id.Path):
 		return errJIT
@@ -66,10 +68,10 @@ func (ss symbols) name(off sample.Offset) string {
 // symbolsOf reads the names in an image without a file, as far as they are known
 // on this machine now.
 func symbolsOf(id sample.ImageID) symbols {
-	switch Fileless(id) {
-	case errJIT:
+	switch {
+	case perfMap.MatchString(id.Path):
 		return readNames(id.Path, readPerfMap)
-	case errVDSO:
+	case id.Path == "[vdso]":
 		return nil
 	}
 	module := strings.Trim(id.Path, "[]")
@@ -156,14 +158,19 @@ func readPerfMap(r io.Reader) symbols {
 }
 
 // TakeNamed returns the samples of images without a file by name, and puts them
-// down as losses in rec: of kernel code, and of anonymous memory.
-func TakeNamed(rec *sample.Recording) map[compare.Named]uint64 {
+// down as losses in rec: of kernel code that open has no image of, and of anonymous memory.
+func TakeNamed(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error)) map[compare.Named]uint64 {
 	all := map[compare.Named]uint64{}
 	known := map[sample.ImageID]symbols{}
 	for _, c := range rec.Counts {
 		gone := map[int]bool{}
 		for i, ic := range c.Images {
 			why := Fileless(ic.ID)
+			if why == nil && kernel.Is(ic.ID) {
+				if _, err := open(ic.ID); err != nil {
+					why = errKernel
+				}
+			}
 			if why == nil {
 				continue
 			}

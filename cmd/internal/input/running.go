@@ -10,6 +10,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/kernel"
 	"backfeed/sample/store"
 )
 
@@ -23,8 +24,12 @@ type Running struct {
 }
 
 // Open opens the file of an image, under whatever name, and returns the root that the
-// image's path is below. A file with another build ID is not opened.
+// image's path is below. A file with another build ID is not opened. Of the kernel that runs, it makes one.
 func (p *Running) Open(id sample.ImageID) (f *os.File, root string, err error) {
+	if kernel.Is(id) {
+		f, err := liveKernel(id)
+		return f, "/", err
+	}
 	path := strings.TrimSuffix(id.Path, " (deleted)")
 	if f := withBuild(id.Build)(collect.OpenBelow("/", path)); f != nil {
 		return f, "/", nil
@@ -97,7 +102,11 @@ func (p *Running) Hold(id sample.ImageID, debug bool) (Held, error) {
 	if err != nil || !debug {
 		return Held{file: f}, err
 	}
-	g, err := image.DebugFile(f, image.Options{Root: root, OpenFile: openBelow(root, nil)})
+	opt := image.Options{Root: root, OpenFile: openBelow(root, nil)}
+	if kernel.Is(id) {
+		opt.Debug = vmlinux(id, "/")
+	}
+	g, err := image.DebugFile(f, opt)
 	return Held{f, g}, err
 }
 

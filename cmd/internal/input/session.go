@@ -171,7 +171,9 @@ func (s *Session) Infer(ctx context.Context) error {
 	s.opt.Infer.Progress = func(done, total int) {
 		s.notify.Progress("inferring from %d samples: %d%%", rec.Samples(), 100*done/total)
 	}
-	s.Named = TakeNamed(rec)
+	sampled := rec.ByImage()
+	s.Named = TakeNamed(rec, s.Open)
+	s.tellKernel(sampled)
 	s.finder.ctx = ctx
 	if s.opt.Only != "" {
 		if err := s.choose(s.opt.Only); err != nil {

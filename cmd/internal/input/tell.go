@@ -7,6 +7,7 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/sample/kernel"
 )
 
 // mostTold bounds the images that are named one by one.
@@ -34,6 +35,18 @@ func (s *Session) TellImages(rec *sample.Recording) {
 	if len(missing) > 0 && len(s.opt.Symfs) == 0 && s.opt.Advise {
 		s.notify.Warn("if the binaries that were recorded are elsewhere, name where with --symfs DIR: they are found below DIR by their build ID")
 	}
+}
+
+// tellKernel says why code of the kernel that was sampled is known by name alone.
+func (s *Session) tellKernel(sampled map[sample.ImageID]uint64) {
+	missing, total := map[sample.ImageID]uint64{}, uint64(0)
+	for id, n := range sampled {
+		total += n
+		if l, asked := s.finder.lookup[id]; asked && n > 0 && l.err != nil && kernel.Is(id) {
+			missing[id] = n
+		}
+	}
+	s.tellEach(missing, total, func(id sample.ImageID) string { return s.Missing(id).Error() })
 }
 
 // tellEach says something of each of some images, those with the most samples

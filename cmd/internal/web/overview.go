@@ -376,7 +376,7 @@ func (v *View) unknown(at places) report.Insight {
 	p := v.src.Profile
 	advice := map[sample.Loss]string{
 		infer.LostNoImage:   "name the directory that has them with --symfs",
-		sample.LostKernel:   "backfeed names them and explains no more of them; perf does",
+		sample.LostKernel:   "record -a --kernel has their places, and --copy-to the kernel's code, which is listed and explained as others' is",
 		infer.LostNoProc:    "a symbol table, or the debug file below --symfs, names them",
 		sample.LostUnmapped: "record them again with backfeed record, which reads what a process maps",
 	}
