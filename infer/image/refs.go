@@ -203,6 +203,9 @@ func (im *Image) dataRefs(f func(at, target Addr)) {
 		var buf []byte
 		for at, end := Addr(s.Addr), Addr(s.Addr+s.Size); at < end; at += scanWindow {
 			buf = im.peek(at, min(scanWindow, end-at), buf)
+			if len(buf) == 0 {
+				break // of what the file does not have, there may be more than can be gone through
+			}
 			for i := 0; i+8 <= len(buf); i += 8 {
 				if w := Addr(binary.LittleEndian.Uint64(buf[i:])); w != 0 && im.executable(w) {
 					f(at+Addr(i), w)
