@@ -25,12 +25,13 @@ import (
 //	              paths, "bfr7" if there are targets, "bfr8" if anything was replayed,
 //	              "bfr9" if processes are known, "bfra" if walks were timed, "bfrb" if the
 //	              clock is known, "bfrc" if samples were scaled up, "bfrd" if it is known
-//	              what ran, where, when or in which runs, and nothing else differs: digits
-//	              go on as letters
+//	              what ran, where, when or in which runs, "bfre" if time off the processor
+//	              is known, and nothing else differs: digits go on as letters
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //	-       -     from "bfrd" on, list of at most MaxRuns Runs, in the order of their fields
 //	-       -     from "bfrd" on, integer, runs that are not listed; 0 if the list is not full
+//	-       -     from "bfre" on, list of Counts of time off the processor, in the same order
 //
 // Counts:
 //
@@ -190,7 +191,8 @@ const (
 	magicClocked   = "bfrb"
 	magicScaled    = "bfrc"
 	magicSplit     = "bfrd"
-	magicLast      = magicSplit
+	magicOff       = "bfre"
+	magicLast      = magicOff
 )
 
 const headerSize = len(magic) + 4
@@ -213,6 +215,7 @@ var versions = []struct {
 	{magicSplit, "runs, origins, processors or slices", func(r *Recording) bool {
 		return len(r.Runs) > 0 || r.Unlisted > 0 || slices.ContainsFunc(r.Counts, (*Counts).split)
 	}},
+	{magicOff, "time off the processor", func(r *Recording) bool { return len(r.Off) > 0 }},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
@@ -247,14 +250,21 @@ func (r *Recording) Encode() []byte {
 		}
 	}
 	copy(e.B, e.magic)
-	e.Int(len(r.Counts))
-	for _, c := range r.Counts {
-		e.counts(c)
-	}
+	e.all(r.Counts)
 	if e.magic >= magicSplit {
 		e.runs(r)
 	}
+	if e.magic >= magicOff {
+		e.all(r.Off)
+	}
 	return seal(e.B)
+}
+
+func (e *encoder) all(cs []*Counts) {
+	e.Int(len(cs))
+	for _, c := range cs {
+		e.counts(c)
+	}
 }
 
 func (ic *ImageCounts) begun() bool    { return ic.Processes > 0 }
@@ -667,25 +677,20 @@ func (d *decoder) recording() (*Recording, error) {
 	}
 	d.Note("checksum")
 	r := &Recording{}
-	for range d.List(17, "counts") {
-		off := d.Off
-		c := d.counts()
-		if n := len(r.Counts); n > 0 && compareCounts(r.Counts[n-1], c) >= 0 {
-			d.Fail(off, "order of counts")
-		}
-		if d.Err != nil {
-			break
-		}
-		if err := c.Check(); err != nil { // what Counts promise, beyond what their encoding does
-			return nil, fmt.Errorf("offset %#x: %w: %w", off, err, ErrFormat)
-		}
-		r.Counts = append(r.Counts, c)
+	var err error
+	if r.Counts, err = d.all("counts", (*Counts).Check); err != nil {
+		return nil, err
 	}
 	if d.magic >= magicSplit {
 		start := d.Off
 		d.runs(r)
 		if err := r.checkRuns(); err != nil {
 			d.Fail(start, err.Error())
+		}
+	}
+	if d.magic >= magicOff {
+		if r.Off, err = d.all("time off the processor", (*Counts).checkOff); err != nil {
+			return nil, err
 		}
 	}
 	if d.Off != len(d.B) {
@@ -700,6 +705,25 @@ func (d *decoder) recording() (*Recording, error) {
 		return nil, d.Err
 	}
 	return r, nil
+}
+
+// all reads a list of Counts, each of which check has nothing against: what Counts promise, beyond what their encoding does.
+func (d *decoder) all(list string, check func(*Counts) error) (cs []*Counts, err error) {
+	for range d.List(17, list) {
+		off := d.Off
+		c := d.counts()
+		if n := len(cs); n > 0 && compareCounts(cs[n-1], c) >= 0 {
+			d.Fail(off, "order of counts")
+		}
+		if d.Err != nil {
+			break
+		}
+		if err := check(c); err != nil {
+			return nil, fmt.Errorf("offset %#x: %w: %w", off, err, ErrFormat)
+		}
+		cs = append(cs, c)
+	}
+	return cs, nil
 }
 
 func (d *decoder) counts() *Counts {

@@ -123,7 +123,7 @@ func TestDecodeMalformed(t *testing.T) {
 		{"empty", nil, "offset 0x0: magic"},
 		{"other magic", []byte("bfc2\x00\x00\x00\x00\x00"), "offset 0x0: magic"},
 		{"other version", []byte("bfr1\x00\x00\x00\x00\x00"), `offset 0x0: version "bfr1", want "bfr2"`},
-		{"newer version", []byte("bfre\x00\x00\x00\x00\x00"), `offset 0x0: version "bfre", this backfeed reads up to "bfrd": written by a newer backfeed`},
+		{"newer version", []byte("bfrf\x00\x00\x00\x00\x00"), `offset 0x0: version "bfrf", this backfeed reads up to "bfre": written by a newer backfeed`},
 		{"no checksum", []byte("bfr2\x00\x00"), "offset 0x4: checksum"},
 		{"wrong checksum", []byte("bfr2\x00\x00\x00\x00\x00"), "offset 0x4: checksum"},
 		{"nothing", seal(none(newFile())), "offset 0x8: counts"},
@@ -399,6 +399,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(clocked().Encode())
 	f.Add(scaledUp().Encode())
 	f.Add(withSplit().Encode())
+	f.Add(withOff().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

@@ -530,18 +530,27 @@ func (c *Counts) checkFrame(f Frame) error {
 
 // Add adds c to the Counts of its processor and event, which are begun if there
 // are none yet. It keeps no reference to c.
-func (r *Recording) Add(c *Counts) {
-	i, ok := slices.BinarySearchFunc(r.Counts, c, compareCounts)
+func (r *Recording) Add(c *Counts) { r.Counts = addTo(r.Counts, c) }
+
+// AddOff is Add for time off the processor.
+func (r *Recording) AddOff(c *Counts) { r.Off = addTo(r.Off, c) }
+
+func addTo(all []*Counts, c *Counts) []*Counts {
+	i, ok := slices.BinarySearchFunc(all, c, compareCounts)
 	if !ok {
-		r.Counts = slices.Insert(r.Counts, i, NewCounts(c.CPU, c.Event))
+		all = slices.Insert(all, i, NewCounts(c.CPU, c.Event))
 	}
-	r.Counts[i].merge(c)
+	all[i].merge(c)
+	return all
 }
 
-// AddAll adds all Counts of other, as Add does, and its runs.
+// AddAll adds all Counts of other, as Add and AddOff do, and its runs.
 func (r *Recording) AddAll(other *Recording) {
 	for _, c := range other.Counts {
 		r.Add(c)
+	}
+	for _, c := range other.Off {
+		r.AddOff(c)
 	}
 	r.addRuns(other.Runs, other.Unlisted)
 }
@@ -560,21 +569,27 @@ func compareCounts(a, b *Counts) int {
 // shares nothing with its arguments.
 func Merge(rs ...*Recording) *Recording {
 	var sum Recording
-	var all []*Counts
+	var all, off []*Counts
 	for _, r := range rs {
-		all = append(all, r.Counts...)
+		all, off = append(all, r.Counts...), append(off, r.Off...)
 		sum.addRuns(r.Runs, r.Unlisted)
 	}
+	sum.Counts, sum.Off = sumsOf(all), sumsOf(off)
+	return &sum
+}
+
+// sumsOf returns the sums of what is of one processor and event each, sorted by them. It sorts all.
+func sumsOf(all []*Counts) (sums []*Counts) {
 	slices.SortStableFunc(all, compareCounts)
 	for len(all) > 0 {
 		n := 1
 		for n < len(all) && compareCounts(all[0], all[n]) == 0 {
 			n++
 		}
-		sum.Counts = append(sum.Counts, sumOf(all[:n]...))
+		sums = append(sums, sumOf(all[:n]...))
 		all = all[n:]
 	}
-	return &sum
+	return sums
 }
 
 // Samples is the number of samples of all events, the lost ones included.

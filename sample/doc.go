@@ -18,6 +18,8 @@
 // Of samples it is also known, as far as their recorder told, which process and thread ran,
 // on which processor, and in which of a few slices of time; and of a recording, the runs that it is of.
 //
+// The time that threads were off the processor is kept in the same form, apart from all samples.
+//
 // Counts stay raw here, integers that add in any order to the same bytes;
 // package infer turns them into executions. A sample that belongs to no image
 // is kept too, as a loss with its reason. Recordings are made by sample/collect

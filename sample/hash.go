@@ -3,6 +3,7 @@ package sample
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -26,7 +27,7 @@ func (id ImageID) HashPath() ImageID {
 func (r *Recording) HashPaths() *Recording {
 	hashed := Merge(r)
 	hashed.Runs, hashed.Unlisted = nil, 0
-	for _, c := range hashed.Counts {
+	for _, c := range slices.Concat(hashed.Counts, hashed.Off) {
 		c.Origins = nil
 		for _, ic := range c.Images {
 			ic.ID = ic.ID.HashPath()

@@ -208,6 +208,7 @@ type Counts struct {
 // pair of processor and event, sorted by them.
 type Recording struct {
 	Counts   []*Counts
-	Runs     []Run  // that were recorded, the earliest first; use AddRun
-	Unlisted uint64 // runs that are not in Runs, as it is full
+	Off      []*Counts // time that threads were off the processor, for each pair of processor and reason, sorted likewise: see OffCPU
+	Runs     []Run     // that were recorded, the earliest first; use AddRun
+	Unlisted uint64    // runs that are not in Runs, as it is full
 }

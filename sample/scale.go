@@ -14,14 +14,19 @@ func (r *Recording) Scale(w float64) *Recording {
 	if w == 1 {
 		return r
 	}
-	return r.scaleEach(func(*Counts) float64 { return w })
+	return r.scaleEach(func(*Counts) float64 { return w }, w)
 }
 
-// scaleEach is Scale with a factor for each Counts.
-func (r *Recording) scaleEach(w func(*Counts) float64) *Recording {
+// scaleEach is Scale with a factor for each Counts, and one for time off the processor.
+func (r *Recording) scaleEach(w func(*Counts) float64, off float64) *Recording {
 	var out Recording
 	for _, c := range r.Counts {
 		out.Add(c.scale(w(c)))
+	}
+	for _, c := range r.Off {
+		if c = c.scale(off); c.Total > 0 {
+			out.AddOff(c)
+		}
 	}
 	out.addRuns(r.Runs, r.Unlisted)
 	return Merge(&out)
@@ -52,13 +57,18 @@ func Normalise(rs []*Recording) []*Recording {
 	}
 	out := make([]*Recording, len(rs))
 	for i, r := range rs {
-		out[i] = r.scaleEach(func(c *Counts) float64 {
+		factor := func(c *Counts) float64 {
 			event := c.Event.Name
 			if placed[i][event] == 0 {
 				return 1
 			}
 			return float64(all[event].samples) / float64(all[event].recordings) / float64(placed[i][event])
-		})
+		}
+		off := 1.0 // as time on the processor
+		if c := r.clocked(); c != nil {
+			off = factor(c)
+		}
+		out[i] = r.scaleEach(factor, off)
 	}
 	return out
 }

@@ -3,7 +3,8 @@
 // threads by ptrace, asks where each will be after some instructions, and times how long that takes,
 // of which a LongWalker makes long walks in user space;
 // a System samples all processes and the kernel by programs in it (bpf/sampler.c), with CAP_BPF and
-// CAP_PERFMON, and has them unwind stacks (bpf/unwind.h) by rows that it is handed; a Walker emulates there what a thread is about to run (bpf/walker.c), and a Prober,
+// CAP_PERFMON, and has them unwind stacks (bpf/unwind.h) by rows that it is handed, and add up the time that threads are off the
+// processor (bpf/offcpu.c); a Walker emulates there what a thread is about to run (bpf/walker.c), and a Prober,
 // a process of its own, counts with uprobes (bpf/prober.c). What the kernel reports is attributed to images
 // at once, in the order in which things happened on all processors: a file that is deleted or
 // replaced while it runs keeps its samples, because its build ID is read when it is mapped.

@@ -57,6 +57,7 @@ var (
 	// The registers of user mode are out of a program's reach before (bpf_task_pt_regs).
 	Tick          = &Feature{Name: "tick", Phrase: "--tick", Use: "`--tick`", Linux: Release{5, 15}, Arch: bothArch, Config: btf, Rights: KernelRights}
 	Callers       = &Feature{Name: "callers", Phrase: "--callers", Use: "`--callers`", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights}
+	OffCPU        = &Feature{Name: "time off the processor", Phrase: "--off-cpu", Use: "`--off-cpu`", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	KernelSymbols = &Feature{Name: "kernel symbols", Phrase: "--kernel", Use: "`--kernel`", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: KernelRights}
 	// bpf_get_current_ancestor_cgroup_id is out of reach before.
 	Cgroups = &Feature{Name: "cgroups", Phrase: "--cgroup", Use: "`--cgroup`", Linux: Release{5, 15}, Arch: bothArch, Config: btf, Rights: BPFRights}
@@ -74,7 +75,7 @@ var (
 func (f *Feature) phrase() string { return cmp.Or(f.Phrase, f.Name) }
 
 // Features are all of them, in the order of tables.
-var Features = []*Feature{OwnProcesses, Ptrace, WholeMachine, Tick, Callers, KernelSymbols, Cgroups, Walks, Probes, LongWalks, HardwareCounters, BranchRecords}
+var Features = []*Feature{OwnProcesses, Ptrace, WholeMachine, Tick, Callers, OffCPU, KernelSymbols, Cgroups, Walks, Probes, LongWalks, HardwareCounters, BranchRecords}
 
 var bothArch = []string{"amd64", "arm64"}
 

@@ -182,7 +182,7 @@ func TestTraces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !r.place([]*sample.Counts{c}, &p, true) {
+		if !r.place([]*sample.Counts{c}, &p, true, map[sample.Loss]uint64{}) {
 			t.Fatalf("%+v was not placed", p)
 		}
 	}

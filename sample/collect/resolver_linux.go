@@ -50,7 +50,7 @@ type resolver struct {
 }
 
 func newResolver() *resolver {
-	r := &resolver{dying: map[int]bool{}, moduleList: kernel.ModuleList}
+	r := &resolver{dying: map[int]bool{}, moduleList: kernel.ModuleList, unresolved: map[sample.Loss]uint64{}}
 	r.records = &processLog{identify: r.identify}
 	return r
 }
@@ -69,9 +69,6 @@ func (r *resolver) begin(symbols kernel.Symbols) {
 // count fills in what a resolver knows.
 func (r *resolver) count(c *Counters) {
 	c.LostRecords, c.Unresolved = r.lost, maps.Clone(r.unresolved)
-	if c.Unresolved == nil {
-		c.Unresolved = map[sample.Loss]uint64{}
-	}
 }
 
 // catchUp takes in what became of processes since the last time.
@@ -122,7 +119,7 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 	var before, waiting [maxEvents]uint64 // samples
 	for i := range r.pending {
 		before[r.pending[i].Event] += r.pending[i].n
-		r.place(counts, &r.pending[i], true)
+		r.place(counts, &r.pending[i], true, r.unresolved)
 	}
 	// What waited now is placed or lost; what had its weight is carried with it.
 	var next []pending
@@ -133,7 +130,7 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 			return nil, fmt.Errorf("event %d: %w", p.Event, errRecord)
 		}
 		fresh[p.Event] += p.n
-		if !r.place(counts, p, false) {
+		if !r.place(counts, p, false, r.unresolved) {
 			waiting[p.Event] += p.n
 			next = append(next, *p)
 		}
@@ -208,19 +205,16 @@ func weigh(delivered, all, later uint64) (now, carried uint64) {
 	return all - later, later
 }
 
-// place adds a sample to the counts of its event. It returns false for one whose
-// mapping is not known, unless this is its last chance.
-func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
+// place adds a sample to the counts of its event, and those that have no place to unresolved, too. It returns false for one
+// whose mapping is not known, unless this is its last chance.
+func (r *resolver) place(counts []*sample.Counts, p *pending, last bool, unresolved map[sample.Loss]uint64) bool {
 	c := counts[p.Event]
 	lose := func(why sample.Loss) bool {
 		if why == sample.LostUnmapped && !last {
 			return false
 		}
 		c.Lose(why, p.n)
-		if r.unresolved == nil {
-			r.unresolved = map[sample.Loss]uint64{}
-		}
-		r.unresolved[why] += p.n
+		unresolved[why] += p.n
 		return true
 	}
 	if p.kernel {

@@ -41,7 +41,7 @@ func TestCallersOf(t *testing.T) {
 		}
 		for _, at := range []uint64{0x1000, 0x2000} {
 			p := pending{call: call{sampledPC: sampledPC{IP: at + 16, PID: 7, Born: 8}, frame: at + 32}, n: 1, caller: tt.of != CallersOfNone}
-			if !r.place([]*sample.Counts{c}, &p, true) {
+			if !r.place([]*sample.Counts{c}, &p, true, map[sample.Loss]uint64{}) {
 				t.Fatal("a sample has no place")
 			}
 		}
@@ -69,7 +69,7 @@ func TestOrigins(t *testing.T) {
 	c := sample.NewCounts(sample.CPU{}, sample.Event{})
 	place := func(pid uint32, born, at, n uint64) {
 		t.Helper()
-		if p := (pending{call: call{sampledPC: sampledPC{IP: at, PID: pid, Born: born}}, n: n}); !r.place([]*sample.Counts{c}, &p, true) {
+		if p := (pending{call: call{sampledPC: sampledPC{IP: at, PID: pid, Born: born}}, n: n}); !r.place([]*sample.Counts{c}, &p, true, map[sample.Loss]uint64{}) {
 			t.Fatal("a sample has no place")
 		}
 	}
@@ -88,10 +88,10 @@ func TestOrigins(t *testing.T) {
 	place(noProcess+2, 198, 0x1010, 8)
 	place(noProcess+2, 198, 0x5010, 16) // in no mapping
 	place(noProcess+3, 300, 0x1010, 32) // of nothing that is known
-	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 1, Born: 121}}, n: 64, kernel: true}); !r.place([]*sample.Counts{c}, &p, false) {
+	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 1, Born: 121}}, n: 64, kernel: true}); !r.place([]*sample.Counts{c}, &p, false, map[sample.Loss]uint64{}) {
 		t.Error("a sample in the kernel is not lost to it")
 	}
-	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 4, Born: 121}}, n: 128, kernel: true}); r.place([]*sample.Counts{c}, &p, false) {
+	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 4, Born: 121}}, n: 128, kernel: true}); r.place([]*sample.Counts{c}, &p, false, map[sample.Loss]uint64{}) {
 		t.Error("a sample of a process that is not known yet does not wait")
 	}
 	want := map[sample.Origin]uint64{{Process: "sh", Cgroup: "/user.slice"}: 3, {Process: "cc", Cgroup: "/user.slice"}: 68, {Process: "worker", Cgroup: "/user.slice"}: 24}

@@ -28,6 +28,7 @@ type SystemOptions struct {
 	Cgroups   []string      // only these cgroups (v2 paths) and those below; nil is all
 	Probes    bool          // there will be a Prober: leave out the samples that its windows disturb
 	Drain     time.Duration // longest time between two drains; 0 is DefaultDrain
+	OffCPU    bool          // with Frames, add up the time that threads are off the processor; it is in Recording.Off
 	Origins   bool          // say of which processes, by their names, and control groups samples are
 
 	// Unwind reads the rows of an image to unwind by, limit of them at most. Where it is nil, and for images without
@@ -70,6 +71,16 @@ type Counters struct {
 	Unresolved map[sample.Loss]uint64 // drained samples that have no place in an image, by reason
 
 	Events []EventTime // none with SystemOptions.Tick
+
+	Off OffCounters // with SystemOptions.OffCPU
+}
+
+// OffCounters say what became of times that threads were off the processor.
+type OffCounters struct {
+	Times  uint64 // that threads came back
+	Stacks uint64 // that were unwound, and kept
+	Failed uint64 // times that were not stored: a map was full
+	Bare   uint64 // stacks that there was no room for
 }
 
 // An EventTime says how long an event was wanted and how long it was counted,

@@ -25,6 +25,7 @@ import (
 type System struct {
 	sampler  *sampler
 	resolver *resolver
+	off      *offCPU // nil if time off the processor is not asked for
 	close    sync.Once
 	quit     chan struct{}
 	tended   chan struct{}
@@ -85,6 +86,9 @@ func newSystem(opt SystemOptions) (*System, error) {
 	}
 	if opt.Frames < 0 || opt.Frames > MaxFrames || opt.Frames > 0 && opt.Callers != CallersOfAll {
 		return nil, fmt.Errorf("%d frames: want 1 to %d, of the callers of all", opt.Frames, MaxFrames)
+	}
+	if opt.OffCPU && opt.Frames == 0 {
+		return nil, errors.New("time off the processor: want frames of stacks, too")
 	}
 	r := newResolver()
 	r.callersOf, r.origins, r.records.origins = opt.Callers, opt.Origins, opt.Origins
@@ -154,6 +158,14 @@ func (s *System) open() error {
 	}
 	s.resolver.unwind = s.sampler.unwind
 	s.sampler.unwind.prepare(opt.PIDs)
+	if opt.OffCPU {
+		if s.off, err = openOffCPU(s.sampler); err != nil {
+			return err
+		}
+		if err := s.off.start(); err != nil {
+			return err
+		}
+	}
 	return s.sampler.start()
 }
 
@@ -255,6 +267,7 @@ func (s *System) Counters() Counters {
 
 func (s *System) counters() (c Counters) {
 	s.sampler.count(&c)
+	s.off.count(&c)
 	s.resolver.count(&c)
 	return c
 }
@@ -267,9 +280,12 @@ func (s *System) Close() error {
 		close(s.quit)
 		<-s.tended
 		<-s.unwound
-		err = s.sampler.stop()
+		err = errors.Join(s.sampler.stop(), s.off.stop())
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.off != nil {
+			s.off.asleep(s.sampler.opt.PIDs)
+		}
 		var drained []*sample.Recording
 		for range 3 { // either buffer, and what waits for a mapping
 			r, e := s.drain()
@@ -288,6 +304,8 @@ func (s *System) Close() error {
 
 // release undoes everything.
 func (s *System) release() {
+	s.off.release()
+	s.off = nil
 	s.sampler.release()
 	s.resolver.records.close()
 }
@@ -328,9 +346,18 @@ func (s *System) takes() func() {
 }
 
 func (s *System) drain() (*sample.Recording, error) {
-	t, err := s.sampler.take()
+	if err := s.off.flip(); err != nil {
+		return nil, err
+	}
+	t, err := s.sampler.take() // which waits for programs that are at work
 	if err != nil {
 		return nil, err
+	}
+	var off offTaken
+	if s.off != nil {
+		if off, err = s.off.take(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.resolver.catchUp(); err != nil {
 		return nil, err
@@ -343,5 +370,10 @@ func (s *System) drain() (*sample.Recording, error) {
 		s.sampler.clock.weigh(c)
 	}
 	s.moments = append(s.moments, s.resolver.placeMoments()...)
+	if s.off != nil {
+		if rec.Off, err = s.off.resolve(s.resolver, s.sampler.cpu, off); err != nil {
+			return nil, err
+		}
+	}
 	return rec, nil
 }

@@ -232,8 +232,8 @@ func TestGenerate(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.o"))
-	if err != nil || len(files) != 6 {
-		t.Fatalf("made %v, %v; want six objects", files, err)
+	if err != nil || len(files) != 8 {
+		t.Fatalf("made %v, %v; want eight objects", files, err)
 	}
 	for _, f := range files {
 		got, err1 := os.ReadFile(f)

@@ -32,6 +32,7 @@ static void *(*map_lookup)(void *map, const void *key) = (void *)1;
 static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*ktime_get_ns)(void) = (void *)5;
+static u32 (*get_prandom_u32)(void) = (void *)7;
 static long (*tail_call)(void *ctx, void *map, u32 index) = (void *)12;
 static u32 (*get_smp_processor_id)(void) = (void *)8;
 static u64 (*get_current_pid_tgid)(void) = (void *)14;
@@ -55,7 +56,9 @@ struct signal_struct {
 };
 
 struct task_struct {
+	void *stack;
 	u32 flags;
+	s32 pid;
 	s32 tgid;
 	u64 start_time; // CLOCK_MONOTONIC
 	struct task_struct *group_leader;

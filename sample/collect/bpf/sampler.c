@@ -5,24 +5,9 @@
 
 #include "kernel.h"
 #include "samples.h"
-
-// A key is a place: a pc of one version of a process. Kernel samples have no
-// process.
-struct key {
-	u64 ip;   // 0: in the kernel, place not asked for
-	u64 born; // time of the last exec, odd, or of the fork, even, in ns of CLOCK_MONOTONIC
-	u32 tgid; // 0: in the kernel, process not asked for
-	u32 event; // with IN_KERNEL, if tgid is of a sample there
-};
+#include "unwind.h"
 
 enum { IN_KERNEL = 1u << 31 };
-
-// A call is a user sample with the words where its caller may be.
-struct call {
-	struct key key;
-	u64 frame;  // above the frame pointer
-	u64 top[2]; // at the stack pointer; arm64 has no return address there
-};
 
 // A branch record, as struct perf_branch_entry (include/uapi/linux/perf_event.h).
 struct branch {
@@ -113,7 +98,16 @@ struct interrupt {
 	u64 ip, fp, sp;
 };
 
-#include "unwind.h"
+// unwind sends a call with the return addresses of its stack through the ring.
+inline_ int unwind(struct interrupt *i, struct call *call)
+{
+	struct unwinding *u = unwind_stack(i->ip, i->sp, i->fp, call);
+	if (!u)
+		return 0;
+	u64 n = u->n & MOST_FRAMES; // which the verifier does not know
+	separate(n);
+	return !ringbuf_output(&calls, &u->call, sizeof u->call + n * sizeof u->pcs[0], NO_WAKEUP);
+}
 
 // send puts a call into the ring, with the branches that were recorded.
 inline_ int send(struct interrupt *i, struct call *call)

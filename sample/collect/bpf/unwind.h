@@ -11,6 +11,29 @@ enum { ARRAY_OF_MAPS = 12, INNER_MAP = 1 << 12 }; // of include/uapi/linux/bpf.h
 
 enum { MOST_FRAMES = 127, MOST_MAPPINGS = 255, MOST_ROWS = 1 << 22 };
 
+// A key is a place: a pc of one version of a process. Kernel samples have no
+// process.
+struct key {
+	u64 ip;   // 0: in the kernel, place not asked for
+	u64 born; // time of the last exec, odd, or of the fork, even, in ns of CLOCK_MONOTONIC
+	u32 tgid; // 0: in the kernel, process not asked for
+	u32 event; // with IN_KERNEL, if tgid is of a sample there; of offcpu.c, the reason
+};
+
+// A call is a user sample with the words where its caller may be.
+struct call {
+	struct key key;
+	u64 frame;  // above the frame pointer
+	u64 top[2]; // at the stack pointer; arm64 has no return address there
+};
+
+// An outcome is what became of a thread that left the processor.
+struct outcome {
+	u64 waited; // until it could run, in ns
+	u64 queued; // from then on, until it did
+	u64 counts; // for so many like it
+};
+
 // A mapping is code of a process.
 struct mapping {
 	u64 lo, hi;
@@ -67,6 +90,7 @@ struct unwinding {
 	u8 lost;  // fp is not the frame's
 	u8 exact; // pc is that of an instruction, not the one after a call
 	u8 rows;  // the last step was by a row
+	struct outcome outcome; // of offcpu.c, which keeps all from here on
 	struct call call;
 	u64 pcs[MOST_FRAMES + 1]; // return addresses, innermost first
 };
@@ -209,16 +233,17 @@ __attribute__((noinline)) int step(u64 born)
 	return 0;
 }
 
-// unwind sends a call with the return addresses of its stack through the ring.
-inline_ int unwind(struct interrupt *i, struct call *call)
+// unwind_stack finds the return addresses of the stack of the current thread, which a process of that birth runs. It
+// returns nothing where there is no room to put them.
+inline_ struct unwinding *unwind_stack(u64 pc, u64 sp, u64 fp, struct call *call)
 {
 	u32 zero = 0;
 	struct unwinding *u = map_lookup(&unwindings, &zero);
 	if (!u)
 		return 0;
-	u->pc = i->ip;
-	u->sp = i->sp;
-	u->fp = i->fp;
+	u->pc = pc;
+	u->sp = sp;
+	u->fp = fp;
 	u->tgid = call->key.tgid;
 	u->n = 0;
 	u->lost = 0;
@@ -230,13 +255,11 @@ inline_ int unwind(struct interrupt *i, struct call *call)
 		// Where a row told of the caller, the words at the stack pointer need not be looked through for it.
 		if (k == 0 && !u->rows) {
 #ifdef __TARGET_ARCH_x86
-			probe_read_user(&u->call.top, sizeof u->call.top, (void *)i->sp);
+			probe_read_user(&u->call.top, sizeof u->call.top, (void *)sp);
 #endif
 		}
 		u->pcs[k] = u->pc;
 		u->n = k + 1;
 	}
-	u64 n = u->n & MOST_FRAMES; // which the verifier does not know
-	separate(n);
-	return !ringbuf_output(&calls, &u->call, sizeof u->call + n * sizeof u->pcs[0], NO_WAKEUP);
+	return u;
 }
