@@ -42,6 +42,7 @@ type systemFlags struct {
 	events       []string
 	tick, kernel bool
 	callers      callersFlag
+	offCPU       bool // of record alone
 	pids         []int
 	cgroups      []string
 }
@@ -93,8 +94,14 @@ func (v callersFlag) of() (of collect.CallersOf, frames int) {
 
 func (f *systemFlags) options() collect.SystemOptions {
 	opt := collect.SystemOptions{Frequency: f.hz, Events: f.events, Tick: f.tick, Kernel: f.kernel, PIDs: f.pids}
-	if opt.Callers, opt.Frames = f.callers.of(); opt.Frames > 0 {
+	if opt.Callers, opt.Frames = f.callers.of(); opt.Frames == 0 && f.offCPU {
+		opt.Callers, opt.Frames = callersFlag("all").of()
+	}
+	if opt.Frames > 0 {
 		opt.Unwind = image.UnwindTable
+	}
+	if opt.OffCPU = f.offCPU; f.offCPU { // it adds up with a timer's
+		opt.Events = []string{"cpu-clock"}
 	}
 	for _, path := range f.cgroups {
 		if !strings.HasPrefix(path, cgroupMount) { // as /proc/PID/cgroup and systemd name them

@@ -99,6 +99,20 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 			return slices.ContainsFunc(c.Stacks, func(s sample.Stack) bool { return len(s.Frames) >= 2 })
 		}, "-a", "-d", "300ms", "--callers")
 	},
+	collect.OffCPU: func(t *testing.T) (int, string) {
+		path := filepath.Join(t.TempDir(), "r.bfr")
+		code, _, errs := runCLI(t, "record", "-a", "--off-cpu", "-d", "300ms", "-o", path)
+		if code == exitDone {
+			rec, err := sample.Decode([]byte(testtool.Read(t, path)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rec.Off) == 0 {
+				t.Errorf("nothing was off the processor: %s", errs)
+			}
+		}
+		return code, errs
+	},
 	collect.KernelSymbols: func(t *testing.T) (int, string) {
 		read := exec.Command("dd", "if=/dev/zero", "of=/dev/null", "bs=1M")
 		if err := read.Start(); err != nil {

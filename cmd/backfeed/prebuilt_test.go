@@ -16,6 +16,8 @@ var programs = testtool.Programs{Dir: ".", List: []testtool.Program{
 	{Name: "callers", Command: "go build -buildmode=exe ../../testdata/callers"},
 	{Name: "mix", Command: "cc -O2 -Wl,--build-id ../../testdata/mix/mix.c", Only: "arm64"},
 	{Name: "deep", Command: "cc -O2 -fomit-frame-pointer -Wl,--build-id testdata/deep.c"},
+	{Name: "waits", Command: "cc -O2 -fomit-frame-pointer -pthread -Wl,--build-id testdata/waits.c", Only: "amd64"},
+	{Name: "waits", Command: "cc -O2 -fno-omit-frame-pointer -pthread -Wl,--build-id testdata/waits.c", Only: "arm64"},
 	{Name: "branches", Command: "cc -O1 -g -no-pie -Wl,--build-id testdata/branches.c"},
 	{Name: "walkops", Command: "cc -O1 -pie -fPIE -mno-red-zone -Wl,--build-id testdata/walkops.c", Only: "amd64"},
 	{Name: "walkops", Command: "cc -O1 -pie -fPIE -Wl,--build-id testdata/walkops.c", Only: "arm64"},

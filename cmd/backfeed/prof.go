@@ -51,11 +51,15 @@ fpe       where SIGFPE came from, by instruction: integer divisions by zero, and
           --filter 'sig == 8' -g -- CMD.
 
 A recording may have several events, such as cache misses beside cycles (perf record -e). --event names the
-one to show; --all-events shows all side by side.`,
+one to show; --all-events shows all side by side. --event off-cpu shows the time that threads were off the
+processor, as record --off-cpu has it; off-cpu:interruptible, uninterruptible, stopped, runnable and unknown
+that for one reason, and wall all time, on the processor and off it. They are times, exact for the place that a
+thread left from; in JSON a sample is a microsecond. Nothing is inferred of them.`,
 	examples: `backfeed prof app.bfr
 backfeed prof app.bfr --by line -n 50
 backfeed prof app.bfr --by time
 backfeed prof app.bfr --between 10s,20s
+backfeed prof app.bfr --event wall --experiment usertime
 backfeed prof /var/lib/backfeed --since 24h --by image
 backfeed prof app.bfr --experiment usertime --proc main.main`,
 	run: runProf,
@@ -140,7 +144,9 @@ func runProf(c *cli, args []string) error {
 	}
 	rows := report.ProfRows(src.Profile, src.Named)
 	rows = firstRows(rows, *n)
-	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WriteProf(w, rows, style) })
+	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error {
+		return report.WriteProf(w, src.Profile.Event.Name, rows, style)
+	})
 }
 
 // firstRows returns the first n of rows; 0 is all.

@@ -61,6 +61,9 @@ given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own
 --callers has the kernel unwind whole stacks, of code without frame pointers, too. It needs the privileges of
 -a; ` + "`backfeed help recordings`" + ` says more. Without, a command has 8 frames by frame pointers.
 
+--off-cpu records where threads were off the processor too, for how long and why, with whole stacks, of a command,
+of processes or with -a: ` + "`backfeed prof --event off-cpu`" + ` shows it, and ` + "`--event wall`" + ` all time.
+
 --copy-to and, with --store, --keep-images copy what was sampled, so that the recording can be used when its files
 were replaced; with --kernel, the kernel's code as it runs, too.
 
@@ -73,6 +76,7 @@ environment also prints what its verifier says of a program that it refuses.`,
 backfeed record -p 1234 -d 30 --calibrate 1%
 backfeed record -a -d 1m --store /var/lib/backfeed --label role=web
 backfeed record --event cache-misses -- ./app input
+backfeed record --off-cpu -o app.bfr -- ./app input
 backfeed record --pprof http://localhost:6060 -d 30`,
 	run: runRecord,
 }
@@ -87,6 +91,7 @@ type recordFlags struct {
 	period *uint64
 
 	callers   callersFlag // "" is as frame pointers have them
+	offCPU    bool
 	calibrate calibrateFlags
 }
 
@@ -133,6 +138,7 @@ func runRecord(c *cli, args []string) error {
 	var what systemFlags
 	all := fs.BoolP("all", "a", false, "sample all that runs on this machine")
 	what.define(fs, "sample event `name`, or number (rNNN), rather than the best for time; with -a, may be given several times")
+	fs.BoolVar(&what.offCPU, "off-cpu", false, "record the time that threads are off the processor, too, with whole stacks")
 	flags.event = new(string)
 	flags.period = fs.Uint64("period", 0, "with --event, take a sample every `N` events (default: by the kind of event)")
 	pprof := fs.String("pprof", "", "have the Go program that serves net/http/pprof at `URL` profile itself, for 30s or the time of -d")
@@ -178,7 +184,7 @@ func runRecord(c *cli, args []string) error {
 		return err
 	}
 	if *pprof != "" {
-		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "kernel", "cgroup", "keep-images", "copy-to"} {
+		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "off-cpu", "kernel", "cgroup", "keep-images", "copy-to"} {
 			if fs.Changed(name) || fs.NArg() > 0 {
 				return c.usage(errors.New("--pprof goes alone, but for -d and where to write to: the program profiles itself"))
 			}
@@ -193,6 +199,15 @@ func runRecord(c *cli, args []string) error {
 			return err
 		}
 		return save(rec)
+	}
+	if what.offCPU {
+		if err := cmp.Or(fs.Refuse("--off-cpu samples by the kernel's timer, in its programs", "event", "period", "calibrate", "max-cpu", "tick"),
+			fs.Refuse("stores hold no time off the processor", "store")); err != nil {
+			return c.usage(err)
+		}
+		if fs.Changed("callers") && !what.callers.stacks() {
+			return c.usage(fmt.Errorf("--off-cpu has whole stacks; want --callers or --callers=N, not --callers=%s", &what.callers))
+		}
 	}
 	if *all {
 		if *flags.period > 0 {
@@ -226,6 +241,9 @@ func runRecord(c *cli, args []string) error {
 			return c.usage(err)
 		}
 		flags.callers = what.callers
+	}
+	if flags.offCPU = what.offCPU; flags.offCPU && !flags.callers.stacks() {
+		flags.callers = "all"
 	}
 	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording")
 	if err != nil || flags.calibrate.dry {
@@ -333,7 +351,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 		return rec, opt, &collect.Stats{Command: state}, err
 	}
 	if flags.callers.stacks() {
-		what := systemFlags{hz: opt.Frequency, callers: flags.callers}
+		what := systemFlags{hz: opt.Frequency, callers: flags.callers, offCPU: flags.offCPU}
 		rec, state, err := record.System(ctx, opt, what.options(), live)
 		return rec, opt, &collect.Stats{Command: state}, err
 	}

@@ -53,6 +53,9 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		m.out.Weight, m.out.Clocked, m.out.Cycles, m.out.Excess = c.Weight, c.Clocked, c.Cycles, c.Excess
 		out.Add(m.out)
 	}
+	for _, c := range rec.Off { // stays with the build that waited: nothing is made of it for a newer one
+		out.AddOff(c)
+	}
 	for p, n := range procs {
 		if n[1] > 0 {
 			p.Samples, p.Lost = n[0], n[1]

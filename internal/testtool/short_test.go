@@ -25,15 +25,16 @@ var (
 
 // quick are tests that look live and are not, and why, in whatever package they are.
 var quick = map[string]string{
-	"TestCalibrateFlags":    "is refused before it records",
-	"TestEndOf":             "starts sleep, and ends it",
-	"TestOutputDescriptors": "converts a small recording, as a process",
-	"TestOutputSearchOnly":  "converts a small recording, as a process",
-	"TestAlive":             "starts sleep, and ends it",
-	"TestFileSizeLimit":     "runs itself for a moment",
-	"TestRunOf":             "runs a shell for a moment",
-	"TestKill":              "runs itself for two seconds: the store's promise",
-	"TestWriters":           "runs itself for a moment",
+	"TestCalibrateFlags":      "is refused before it records",
+	"TestEndOf":               "starts sleep, and ends it",
+	"TestRecordOffCPURefused": "is refused before it records",
+	"TestOutputDescriptors":   "converts a small recording, as a process",
+	"TestOutputSearchOnly":    "converts a small recording, as a process",
+	"TestAlive":               "starts sleep, and ends it",
+	"TestFileSizeLimit":       "runs itself for a moment",
+	"TestRunOf":               "runs a shell for a moment",
+	"TestKill":                "runs itself for two seconds: the store's promise",
+	"TestWriters":             "runs itself for a moment",
 }
 
 // guards are functions that skip in -short, by their packages or values.

@@ -45,6 +45,9 @@ func (s *Session) cut(r *sample.Recording, name string) (*sample.Recording, erro
 	if between == "" {
 		return r, nil
 	}
+	if s.waits() {
+		return nil, fail.Errorf(fail.Usage, "--between: time off the processor is known of all of a recording's time alone")
+	}
 	first, last, ok := r.Span()
 	if !ok {
 		return nil, fail.Errorf(fail.Nothing, "%s: --between: nothing is known of when its samples were taken; want a recording of a command or of -p, or of perf record, which stores and record -a do not hold", name)
@@ -73,6 +76,9 @@ func (s *Session) cut(r *sample.Recording, name string) (*sample.Recording, erro
 	rest := report.Observed(r.Observed(nil))
 	if slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return len(c.Branches) > 0 }) {
 		rest = strings.TrimPrefix(rest+", branch records", ", ")
+	}
+	if len(r.Off) > 0 {
+		rest = strings.TrimPrefix(rest+", time off the processor", ", ")
 	}
 	if rest != "" {
 		s.notify.Warn("%s: not used, as it is of all its time: %s", name, rest)

@@ -49,17 +49,29 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 	if err != nil {
 		return nil, err
 	}
+	if s.waits() && s.Calls == nil {
+		if r, err = r.Waits(s.opt.Infer.Event); err != nil {
+			return nil, fail.Errorf(fail.Nothing, "%s: %w", strings.Join(Names(paths), ", "), err)
+		}
+		return r, nil
+	}
 	if s.Calls != nil {
 		if r.Samples() > 0 {
 			return nil, fail.Errorf(fail.Nothing, "%s: some sources have functions and lines alone, which do not add up with samples that have addresses: read one kind at a time", strings.Join(Names(paths), ", "))
 		}
 		return r, nil
 	}
+	if r.Samples() == 0 && len(r.Off) > 0 {
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples, as nothing ran for long; --event %s shows the time off the processor", strings.Join(Names(paths), ", "), sample.OffCPU)
+	}
 	if r.Samples() == 0 && report.Observed(r.Observed(nil)) == "" {
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(Names(paths), ", "))
 	}
 	return r, nil
 }
+
+// waits reports whether time off the processor is what is asked for.
+func (s *Session) waits() bool { return sample.IsOff(s.opt.Infer.Event) }
 
 // A sum adds recordings up as they are read, so that no more than one is held beside it.
 type sum struct {

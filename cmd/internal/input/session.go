@@ -162,6 +162,9 @@ func (s *Session) Infer(ctx context.Context) error {
 	if s.Calls != nil {
 		return nil // functions and lines are all there is
 	}
+	if s.waits() && s.opt.Infer.Executions {
+		return fail.Errorf(fail.Usage, "--event %s: time off the processor does not say how often code ran: leave the event out; prof, report and serve show it", s.opt.Infer.Event)
+	}
 	rec := s.Recording
 	exact := report.Observed(rec.Observed(nil))
 	if rec.Samples() == 0 && exact != "" {
@@ -181,7 +184,7 @@ func (s *Session) Infer(ctx context.Context) error {
 			return err
 		}
 	}
-	p, err := infer.Infer(ctx, rec, s.Open, s.opt.Infer)
+	p, err := s.profile(ctx)
 	s.notify.Done()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -210,6 +213,18 @@ func (s *Session) Infer(ctx context.Context) error {
 	return nil
 }
 
+// profile infers what ran, or says where threads were that waited, of which nothing is inferred.
+func (s *Session) profile(ctx context.Context) (*infer.Profile, error) {
+	if !s.waits() {
+		return infer.Infer(ctx, s.Recording, s.Open, s.opt.Infer)
+	}
+	placed, err := infer.PlaceSamples(ctx, s.Recording, s.Open, s.opt.Infer)
+	if err != nil {
+		return nil, err
+	}
+	return placed.Profile, nil
+}
+
 // InferOnly infers what ran of the image that want names: its samples alone.
 func (s *Session) InferOnly(ctx context.Context, want string) error {
 	s.opt.Only = want
@@ -219,6 +234,14 @@ func (s *Session) InferOnly(ctx context.Context, want string) error {
 // Explain prepares to say where the time of the inferred program went, and what
 // instructions waited for.
 func (s *Session) Explain() (*explain.Explainer, error) {
+	if s.waits() {
+		return nil, fail.Errorf(fail.Usage, "--event %s: threads that wait run no instructions that could stall: leave the event out; prof, report and serve show it", s.opt.Infer.Event)
+	}
+	return s.Explainer()
+}
+
+// Explainer is Explain for pages, which are of time off the processor, too. They say nothing of instructions then.
+func (s *Session) Explainer() (*explain.Explainer, error) {
 	x, err := explain.New(s.Profile, s.Recording)
 	if errors.Is(err, explain.ErrNoTime) {
 		err = fail.Errorf(fail.Nothing, "%w: record those of cycles or of a timer, which record does unless --event says otherwise", err)

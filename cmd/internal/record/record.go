@@ -89,6 +89,9 @@ func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.
 		}
 		l.Notify.Warn("%s", text)
 	}
+	if opt.OffCPU {
+		l.tellOff(rec, n.Off)
+	}
 	if n.Filtered > 0 {
 		l.Notify.Warn("the kernel samples all processes for this: of %d samples in user mode, %d in the kernel and %d idle, %d were of others than those asked for, and are left out",
 			n.User, n.Kernel, n.Idle, n.Filtered)
@@ -109,6 +112,31 @@ func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.
 		l.Notify.Warn("stacks of some code are by frame pointers alone: %d times there was no room for the rows of an image, or for a process", n.Shed)
 	}
 	l.tellLostRecords(n.LostRecords)
+}
+
+// tellOff says how much time threads were off the processor, and what is not known of it.
+func (l Live) tellOff(rec *sample.Recording, n collect.OffCounters) {
+	by := map[string]uint64{}
+	var all, lost uint64
+	for _, c := range rec.Off {
+		by[strings.TrimPrefix(c.Event.Name, sample.OffCPU+":")] += c.Total
+		all, lost = all+c.Total, lost+c.Lost[sample.LostDropped]
+	}
+	var why []string
+	for _, name := range report.MostFirst(by) {
+		why = append(why, name+" "+report.Amount(sample.OffCPU, by[name]))
+	}
+	text := fmt.Sprintf("threads were off the processor for %s in all, in %d waits: %s", report.Amount(sample.OffCPU, all), n.Times, strings.Join(why, ", "))
+	if n.Times > 0 && n.Stacks < n.Times/2 {
+		text += fmt.Sprintf("; %s of them have a stack, and how the time of a place divides among its stacks is estimated from those", report.Share(n.Stacks, n.Times))
+	}
+	l.Notify.Warn("%s; prof --event %s shows it", text, sample.OffCPU)
+	if n.Failed > 0 {
+		l.Notify.Warn("%d waits dropped: map full; %s of time off the processor have no place for it, and what was not seen to begin is not counted", n.Failed, report.Amount(sample.OffCPU, lost))
+	}
+	if n.Bare > 0 {
+		l.Notify.Warn("%d waits have no stack: there was no room; their time is divided as that of others from the same place", n.Bare)
+	}
 }
 
 // Processes records a command or processes, and tells how it went. A recording without

@@ -63,7 +63,7 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 		state = held.State()
 	}
 	live.tellSystem(rec, sys.Counters(), so)
-	if rec.Delivered() == 0 {
+	if rec.Delivered() == 0 && len(rec.Off) == 0 {
 		return nil, nil, fail.Errorf(fail.Nothing, "no samples: nothing that was to be sampled ran; see that it has something to do, or record for longer")
 	}
 	rec.AddRun(collect.RunOf(began, opt.Command, state))

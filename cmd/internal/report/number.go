@@ -3,6 +3,8 @@ package report
 import (
 	"math"
 	"strconv"
+
+	"backfeed/sample"
 )
 
 // Count prints a large number of anything with three significant digits and a
@@ -94,6 +96,30 @@ func Seconds(s float64) string {
 		return Count(s*1e3) + " ms"
 	}
 	return Count(s*1e6) + " us"
+}
+
+// Amount prints so many samples of an event: of time off the processor, the time that they are.
+func Amount(event string, n uint64) string {
+	if sample.IsOff(event) {
+		return Seconds(float64(n) * sample.OffPeriod / 1e9)
+	}
+	return Integer(n)
+}
+
+// AmountOf is Amount in a sentence.
+func AmountOf(event string, n uint64) string {
+	if sample.IsOff(event) {
+		return Amount(event, n)
+	}
+	return Integer(n) + " samples"
+}
+
+// AmountHead heads a column of amounts.
+func AmountHead(event string) string {
+	if sample.IsOff(event) {
+		return "time"
+	}
+	return "samples"
 }
 
 // Bytes prints a number of bytes, in the largest unit of 1024 that it is a multiple of: "1G", "1500K".

@@ -65,16 +65,16 @@ func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 	return rows
 }
 
-// WriteProf writes the table of prof.
-func WriteProf(w io.Writer, rows []ProfRow, style Style) error {
-	t := NewTable(Right("samples"), Right("share"), Right("sum").Drop(1),
+// WriteProf writes the table of prof, of the samples of an event.
+func WriteProf(w io.Writer, event string, rows []ProfRow, style Style) error {
+	t := NewTable(Right(AmountHead(event)), Right("share"), Right("sum").Drop(1),
 		Right("executions").Drop(2), Paths("image"), Procedures("procedure").Main())
 	for _, r := range rows {
 		executions := math.NaN()
 		if r.Executions != nil {
 			executions = *r.Executions
 		}
-		t.Row(Integer(r.Samples), Percent(r.Share), Percent(r.Sum),
+		t.Row(Amount(event, r.Samples), Percent(r.Share), Percent(r.Sum),
 			Count(executions), r.Image, r.Or(r.Lost, style))
 	}
 	return t.Print(w, style)

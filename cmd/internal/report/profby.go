@@ -182,7 +182,7 @@ func (t *ProfTable) Rows() []ProfByRow {
 func (t *ProfTable) Text(w io.Writer, style Style) error {
 	var columns []Column
 	for i, e := range t.events {
-		name := "samples"
+		name := AmountHead(e)
 		if len(t.events) > 1 {
 			name = e
 		}
@@ -201,7 +201,7 @@ func (t *ProfTable) Text(w io.Writer, style Style) error {
 		var cells []string
 		for i, e := range t.events {
 			n := t.n[k][e]
-			cells = append(cells, Integer(n), Share(n, t.total[e]))
+			cells = append(cells, Amount(e, n), Share(n, t.total[e]))
 			if i == 0 {
 				sum += n
 				cells = append(cells, Share(sum, t.total[e]))

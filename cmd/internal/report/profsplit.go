@@ -139,7 +139,11 @@ func splitByTime(counts []*sample.Counts) []ProfSplitRow {
 // WriteProfSplit writes the table of ProfSplit.
 func WriteProfSplit(w io.Writer, by string, rows []ProfSplitRow, style Style) error {
 	several := slices.ContainsFunc(rows, func(r ProfSplitRow) bool { return r.Event != rows[0].Event })
-	columns := []Column{Right("samples"), Right("share")}
+	head := "samples"
+	if len(rows) > 0 {
+		head = AmountHead(rows[0].Event)
+	}
+	columns := []Column{Right(head), Right("share")}
 	if several {
 		columns = append([]Column{Left("event")}, columns...)
 	}
@@ -159,7 +163,7 @@ func WriteProfSplit(w io.Writer, by string, rows []ProfSplitRow, style Style) er
 	}
 	table := NewTable(columns...)
 	for _, r := range rows {
-		cells := []string{Integer(r.Samples), Percent(r.Share)}
+		cells := []string{Amount(r.Event, r.Samples), Percent(r.Share)}
 		if several {
 			cells = append([]string{r.Event}, cells...)
 		}

@@ -114,7 +114,7 @@ func (doc *Usertime) Text(w io.Writer, style Style) error {
 	t := NewTable(Right("inclusive"), Right("share"), Right("exclusive"), Right("share"),
 		Paths("image").Drop(1), Procedures("procedure").Main())
 	for _, r := range doc.Rows {
-		t.Row(Integer(r.Inclusive), Percent(r.InclusiveShare), Integer(r.Exclusive), Percent(r.ExclusiveShare), r.Image, r.In(style))
+		t.Row(Amount(doc.Event, r.Inclusive), Percent(r.InclusiveShare), Amount(doc.Event, r.Exclusive), Percent(r.ExclusiveShare), r.Image, r.In(style))
 	}
 	if err := t.Print(w, style); err != nil {
 		return err
@@ -124,15 +124,15 @@ func (doc *Usertime) Text(w io.Writer, style Style) error {
 
 // ButterflyText prints what Butterfly returned.
 func (doc *Usertime) ButterflyText(w io.Writer, edges []UsertimeEdge, style Style) error {
-	t := NewTable(Left(""), Right("samples"), Right("share"), Paths("image").Drop(1), Procedures("procedure").Main())
+	t := NewTable(Left(""), Right(AmountHead(doc.Event)), Right("share"), Paths("image").Drop(1), Procedures("procedure").Main())
 	for _, e := range edges {
-		t.Row(e.Role, Integer(e.Samples), Percent(e.Share), e.Image, e.In(style))
+		t.Row(e.Role, Amount(doc.Event, e.Samples), Percent(e.Share), e.Image, e.In(style))
 	}
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	for _, r := range doc.Rows {
-		if _, err := Fprintf(w, style, "\n%s: %s samples in it and what it calls, %s of all\n", r.In(style), Integer(r.Inclusive),
+		if _, err := Fprintf(w, style, "\n%s: %s in it and what it calls, %s of all\n", r.In(style), AmountOf(doc.Event, r.Inclusive),
 			Percent(r.InclusiveShare)); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (doc *Usertime) ButterflyText(w io.Writer, edges []UsertimeEdge, style Styl
 
 // tell says how complete stacks are: what is cut off, callers do not have.
 func (s *UsertimeStacks) tell(w io.Writer, event string, style Style) error {
-	_, err := Fprintf(w, style, "\n%s samples of %s: %s with a stack to where the thread began, %s with one that ends before, %s with none; deepest: %d frames\n",
-		Integer(s.Samples), event, Share(s.Complete, s.Samples), Share(s.Cut, s.Samples), Share(s.Bare, s.Samples), s.Deepest)
+	_, err := Fprintf(w, style, "\n%s of %s: %s with a stack to where the thread began, %s with one that ends before, %s with none; deepest: %d frames\n",
+		AmountOf(event, s.Samples), event, Share(s.Complete, s.Samples), Share(s.Cut, s.Samples), Share(s.Bare, s.Samples), s.Deepest)
 	return err
 }

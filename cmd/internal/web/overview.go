@@ -56,6 +56,10 @@ func (v *View) overview(n int, at places, patience time.Duration) *report.Overvi
 	o := v.items(n)
 	o.Facts = v.recorded(o)
 	o.Trust = v.inOneLine(at)
+	if v.waits() {
+		o.Findings = []report.Insight{v.hottest(at)}
+		return o
+	}
 	o.Findings = []report.Insight{v.hottest(at), v.slowest(at), v.profileFinding(at, patience), v.layoutFinding(at, patience), v.unknown(at)}
 	return o
 }
@@ -144,8 +148,12 @@ func (v *View) recorded(o *report.Overview) []report.Fact {
 
 // inOneLine says how far counts are to be trusted.
 func (v *View) inOneLine(at places) []report.Phrase {
-	t := report.NewTrust(v.src.Profile)
 	var f report.Insight
+	if v.waits() {
+		f.Say("Time off the processor is exact for each place that threads left from, but for 0.01 ms a wait; how it divides among stacks is estimated where threads switch very often. Time on the processor is as sampled.")
+		return f.Says
+	}
+	t := report.NewTrust(v.src.Profile)
 	good := func(m report.ByConfidence) string { return report.Share(m[infer.Medium]+m[infer.High], t.Samples) }
 	f.Link(at.page("confidence"), "Confidence")
 	f.Say(": shares of time are as sampled. Of the samples, %s lie where counts are within a factor 2 of the truth among those of their procedure, and %s where they are among all", good(t.Within), good(t.Conf))

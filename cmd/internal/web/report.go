@@ -36,6 +36,9 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	page.Near = 2                                                 // the facts and the findings
 	procs := &sheet{page: report.NewPage("", ""), room: maxFlows} // the hottest procedures take what they need of it first
 	inside := map[*viewed]bool{}
+	if v.waits() {
+		n = 0 // their code says nothing of why they wait
+	}
 	shown := v.procs[:min(n, len(v.procs))]
 	for _, p := range shown {
 		inside[p] = true
@@ -71,15 +74,24 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	}
 	s.add("procedures", "Procedures", v.listHTML(list))
 	s.add("images", "Images", table(v.imageTable(), ""))
-	v.addStalls(s, "", fewStalls, func(r *report.StallRow) string { return at.href(v.viewedOf(r.Of.Result)) })
-	v.addCauses(s, nil)
-	v.addImageCauses(s, nil)
-	if len(v.images) > 0 {
-		v.addBuildWhole(s, v.hottestImage(), at)
+	if !v.waits() {
+		v.addStalls(s, "", fewStalls, func(r *report.StallRow) string { return at.href(v.viewedOf(r.Of.Result)) })
+		v.addCauses(s, nil)
+		v.addImageCauses(s, nil)
+		if len(v.images) > 0 {
+			v.addBuildWhole(s, v.hottestImage(), at)
+		}
 	}
 	v.addConfidence(s)
 	if s.err != nil {
 		return nil, s.err
+	}
+	if v.waits() {
+		page.Data = append(page.Data, report.Datum{Name: "report", Of: o})
+		if err := v.addFlames(page, at); err != nil {
+			return nil, err
+		}
+		return page, nil
 	}
 	heat, _, err := v.heatMap(v.hottestImage(), maxHotPages, -1)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"backfeed/infer/explain"
 	"backfeed/infer/source"
 	"backfeed/infer/truth"
+	"backfeed/sample"
 )
 
 // A View is what pages show of a source: each procedure summed up, and the rest made
@@ -86,7 +87,7 @@ type viewedImage struct {
 // says. It is an error if samples do not tell time. src has to stay open while the view is
 // in use.
 func NewView(src *input.Session, names report.Style) (*View, error) {
-	x, err := src.Explain()
+	x, err := src.Explainer()
 	if err != nil {
 		return nil, err
 	}
@@ -209,9 +210,16 @@ func middleConfidence(r *infer.Result) infer.Confidence {
 // lead says what the figures are made of.
 func (v *View) lead() string {
 	p := v.src.Profile
+	if v.waits() {
+		return fmt.Sprintf("%s of %s, %s of it in known code: where in their code threads were, on the processor or off it. A sample is a microsecond. Nothing is inferred of how often code ran, or why it is slow: leave --event out for that.",
+			report.AmountOf(p.Event.Name, p.Samples.Total), p.Event.Name, report.Share(p.Samples.Used, p.Samples.Total))
+	}
 	return fmt.Sprintf("%d samples of %s, %s of them used. Executions are inferred with the machine model %s; cycles are samples times %s%s, and those per execution inherit the doubt in how often code ran.",
 		p.Samples.Total, p.Event.Name, report.Share(p.Samples.Used, p.Samples.Total), p.Machine, report.Count(v.x.CyclesPerSample()), report.AtClock(p))
 }
+
+// waits reports whether the samples are time off the processor, of which nothing is inferred.
+func (v *View) waits() bool { return sample.IsOff(v.src.Profile.Event.Name) }
 
 // procList is a list of procedures, which lead to where href says.
 func (v *View) procList(procs []*viewed, href func(p *viewed) string) *report.ProcList {
@@ -314,6 +322,10 @@ func (v *View) addImageCauses(s *sheet, href func(cause string) string) {
 
 // addConfidence appends how far counts are to be trusted, and what was lost.
 func (v *View) addConfidence(s *sheet) {
+	if v.waits() {
+		v.addLost(s)
+		return
+	}
 	t := report.NewTrust(v.src.Profile)
 	conf := report.NewTable(report.Left("confidence"), report.Right("program-wide"), report.Right("within functions"), report.Left("promise"))
 	for _, c := range report.Confidences {
@@ -322,13 +334,7 @@ func (v *View) addConfidence(s *sheet) {
 	s.add("confidence", "Confidence",
 		text("Used samples by the confidence of the counts where they lie. Program-wide confidence is about a count among all others, that within functions about one among those of its procedure. A factor that all counts share cannot be had from samples of a timer."),
 		table(conf, ""))
-	p := v.src.Profile
-	lost := report.NewTable(report.Left("what became of samples"), report.Right("samples"), report.Right("share"))
-	lost.Row("used", report.Integer(p.Samples.Used), report.Share(p.Samples.Used, p.Samples.Total))
-	for _, why := range report.MostFirst(p.Samples.Lost) {
-		lost.Row("lost: "+string(why), report.Integer(p.Samples.Lost[why]), report.Share(p.Samples.Lost[why], p.Samples.Total))
-	}
-	s.add("lost", "Samples used and lost", table(lost, ""))
+	v.addLost(s)
 	if v.truth == nil {
 		return
 	}
@@ -339,6 +345,17 @@ func (v *View) addConfidence(s *sheet) {
 		table(report.CalibrationTable(&a.BlockWithinProc, "within function", "blocks", "samples", report.BySamples), "blocks, within functions"),
 		report.ErrorHistogram("error of the counts of instructions, by samples:", &a.InstErrors).HTML,
 		report.ErrorHistogram("error of the counts of edges, by executions:", &a.EdgeErrors).HTML)
+}
+
+// addLost appends what became of samples.
+func (v *View) addLost(s *sheet) {
+	p := v.src.Profile
+	lost := report.NewTable(report.Left("what became of samples"), report.Right("samples"), report.Right("share"))
+	lost.Row("used", report.Integer(p.Samples.Used), report.Share(p.Samples.Used, p.Samples.Total))
+	for _, why := range report.MostFirst(p.Samples.Lost) {
+		lost.Row("lost: "+string(why), report.Integer(p.Samples.Lost[why]), report.Share(p.Samples.Lost[why], p.Samples.Total))
+	}
+	s.add("lost", "Samples used and lost", table(lost, ""))
 }
 
 // Compare holds the inference to a truth.

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/internal/testtool"
+	"backfeed/sample"
+)
+
+// offRecording is programRecording with much time off the processor, below a call of the program.
+func offRecording(t *testing.T) (plain, with, program string) {
+	t.Helper()
+	plain, program = programRecording(t)
+	rec, err := sample.Decode([]byte(testtool.Read(t, plain)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	im := openImage(t, program)
+	at := func(a image.Addr) sample.Offset {
+		off, ok := im.OffsetOf(a)
+		if !ok {
+			t.Fatalf("%#x is not in the file", a)
+		}
+		return off
+	}
+	below, above := proc(t, im, callee), proc(t, im, caller)
+	for _, why := range []string{"interruptible", "runnable"} {
+		c := sample.NewCounts(rec.Counts[0].CPU, sample.OffEvent(why))
+		i := c.Image(sample.ImageID{Build: im.Build, Path: program})
+		leaf := at(below.Blocks[0].Start)
+		c.AddSample(i, leaf, 5_000_000)
+		c.AddStack([]sample.Frame{{Image: i, Off: leaf}, {Image: i, Off: at(above.Blocks[0].Start) + 1}}, 4_000_000)
+		c.AddOrigin(sample.Origin{Process: "program"}, 5_000_000)
+		c.Weight = 5_000_000 * sample.OffPeriod
+		rec.AddOff(c)
+	}
+	return plain, testtool.Write(t, t.TempDir(), "off.bfr", string(rec.Encode())), program
+}
+
+// TestOffCPUNotInferred: what is inferred and emitted does not change for time off the processor, however much of it
+// there is, and is refused of it alone.
+func TestOffCPUNotInferred(t *testing.T) {
+	plain, with, program := offRecording(t)
+	out := t.TempDir()
+	emitted := func(src, name string, args ...string) string {
+		path := filepath.Join(out, name)
+		must(t, append(args, src, "-o", path)...)
+		return testtool.Read(t, path)
+	}
+	for _, args := range [][]string{{"infer", "--format", "json"}, {"emit", "go"}, {"layout", program, "--for", "go"}} {
+		if emitted(plain, "plain", args...) != emitted(with, "with", args...) {
+			t.Errorf("%s: time off the processor changes what is written", args)
+		}
+		for _, event := range []string{"off-cpu", "off-cpu:runnable", "wall"} {
+			code, _, errs := runCLI(t, append(args, with, "--event", event, "-o", filepath.Join(out, "none"))...)
+			if code != exitUsage || !strings.Contains(errs, "does not say how often code ran") && !strings.Contains(errs, "unknown flag: --event") {
+				t.Errorf("%s --event %s: exit code %d: %s", args, event, code, errs)
+			}
+		}
+	}
+	for _, args := range [][]string{{"prof"}, {"images"}, {"topstalls"}, {"list", callee}} {
+		if a, b := must(t, append(args, plain)...), must(t, append(args, with)...); a != b {
+			t.Errorf("%s: time off the processor changes it:\n%s\n%s", args, a, b)
+		}
+	}
+}
+
+// TestProfOffCPU shows time off the processor, and all time, as times.
+func TestProfOffCPU(t *testing.T) {
+	plain, with, _ := offRecording(t)
+	for _, tt := range []struct{ event, by, want string }{
+		{"off-cpu", "pcsamp", "10 s"},
+		{"off-cpu:runnable", "pcsamp", " 5 s"},
+		{"off-cpu", "usertime", " 8 s"},
+		{"wall", "pcsamp", "10.1 s"},
+	} {
+		text := must(t, "prof", with, "--event", tt.event, "--experiment", tt.by)
+		if !strings.Contains(text, tt.want) || tt.by == "pcsamp" && !strings.Contains(text, "time") {
+			t.Errorf("%+v:\n%s", tt, text)
+		}
+	}
+	if text := must(t, "prof", with, "--event", "off-cpu", "--by", "process"); !strings.Contains(text, "10 s") || !strings.Contains(text, "program") {
+		t.Errorf("by process:\n%s", text)
+	}
+	for _, args := range [][]string{{"prof", plain, "--event", "off-cpu"}, {"prof", with, "--event", "off-cpu:stopped"}, {"prof", plain, "--event", "wall"}} {
+		if code, _, errs := runCLI(t, args...); code != exitNothing || !strings.Contains(errs, "record --off-cpu") {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+	}
+	for _, args := range [][]string{{"topstalls"}, {"list", callee}} {
+		if code, _, errs := runCLI(t, append(args, with, "--event", "off-cpu")...); code != exitUsage {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+	}
+	if code, _, errs := runCLI(t, "prof", with, "--event", "off-cpu", "--between", "0s,1s"); code != exitUsage {
+		t.Errorf("a part of the time: exit code %d: %s", code, errs)
+	}
+	page := filepath.Join(t.TempDir(), "off.html")
+	must(t, "report", with, "--event", "wall", "--html", page)
+	if text := testtool.Read(t, page); !strings.Contains(text, "on the processor or off it") || strings.Contains(text, "Largest stalls") {
+		t.Error("the page does not say what it is of, or says why code is slow")
+	}
+}
+
+// TestRecordOffCPURefused: what --off-cpu does not go with is a usage error.
+func TestRecordOffCPURefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"--event", "cycles"}, {"--period", "7", "--event", "cycles"}, {"--calibrate"}, {"--store", t.TempDir()}, {"--tick", "-a"}, {"--callers=go"}, {"--callers=no"}, {"--max-cpu", "1%"}, {"--pprof", "localhost:1"},
+	} {
+		if code, _, errs := runCLI(t, append([]string{"record", "--off-cpu"}, append(args, "--", "true")...)...); code != exitUsage {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+	}
+}
