@@ -87,16 +87,6 @@ const (
 	lateFor = 5
 )
 
-// codeCost is what a first choice takes for each MB of code, all of which is looked through for where procedures are entered, and
-// pieceCost for each piece of pieceSize bytes that has samples, whose procedures are decoded. Of 3,000 samples each, that comes to 0.39
-// s for gcc's cc1, of 38 MB with its libraries, which takes 0.56 s of processor time; to 0.14 s for a Go program of 37 MB, and
-// 0.20 s; to 0.04 s for SQLite, and 0.02 s (Zen 4).
-const (
-	codeCost  = 10 * time.Millisecond
-	pieceCost = 100 * time.Microsecond
-	pieceSize = 1 << 10
-)
-
 // firstChoice is what the first choice is thought to take beside that, walkerCost what it takes to have walks in the kernel, half of it the
 // kernel's own look at the program, and proberCost what the start of a prober takes, with the choice of what to arm. All are of a
 // virtual machine with two processors; what they took is counted, whatever that was.
@@ -298,14 +288,14 @@ func (b *budget) began(took, once time.Duration) {
 // once is what there is room for that is done once.
 func (b *budget) once() time.Duration { return b.atOnce(onceShare) }
 
-// atOnce is what may be spent at once: such a share of what there is room for, where the length is known.
+// atOnce is what may be spent at once: such a share of what there is room for, where the length is known; else, of what there was until now.
 func (b *budget) atOnce(share float64) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.length > 0 {
 		return max(0, time.Duration(share*float64(b.room())))
 	}
-	return max(0, min(b.room(), time.Duration(b.share*float64(b.used)/2)))
+	return max(0, min(b.room(), time.Duration(share*b.share*float64(b.used))))
 }
 
 // saveFor has so much saved for something that is done once; 0 is nothing.
@@ -323,11 +313,11 @@ func (b *budget) ends(walks uint64) {
 	b.toEnd = time.Duration(walks) * endCost
 }
 
-// opens says how much more the first choice takes to open images and decode what has samples.
+// opens says how much the first choice takes to open images and decode what has samples.
 func (b *budget) opens(cost time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.toOpen += cost
+	b.toOpen = cost
 }
 
 // hasChosen reports whether there was a choice.

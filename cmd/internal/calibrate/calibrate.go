@@ -119,10 +119,13 @@ type Calibrator struct {
 	plan   []*chosen                       // what is probed now
 	dense  map[siteKey]bool                // not to be asked how often they run
 
-	samples float64 // that the last choice was made by
-	placed  *infer.Profile
-	sized   map[sample.ImageID]map[sample.Offset]bool // by key: images that are in budget.toOpen, and pieces of them
-	outside atomic.Pointer[[2]uint64]                 // of the kernel's walks when they were given code: how many there were, and those that left the code they knew
+	samples float64         // that the last choice was made by
+	sampled []*sampledImage // as of the last choice
+	// samplesIn and sized are of images by key, until the first choice.
+	samplesIn map[sample.ImageID]uint64
+	sized     map[sample.ImageID]*sizedImage
+	graphs    bool                      // there were graphs of what was sampled, which the next choices need not look for again
+	outside   atomic.Pointer[[2]uint64] // of the kernel's walks when they were given code: how many there were, and those that left the code they knew
 
 	cancel context.CancelFunc
 	ended  chan error // gets what the run returned; nil once it was read
@@ -155,7 +158,7 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 			opt.Log.Close()
 		}
 	}()
-	k := &Calibrator{opt: opt, sys: sys, began: time.Now(), budget: budget{share: opt.Budget, length: opt.Length}, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, sized: map[sample.ImageID]map[sample.Offset]bool{}, walked: map[sample.ImageID]map[int]bool{}, decoded: map[sample.ImageID]map[int]*walkedProc{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
+	k := &Calibrator{opt: opt, sys: sys, began: time.Now(), budget: budget{share: opt.Budget, length: opt.Length}, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, samplesIn: map[sample.ImageID]uint64{}, sized: map[sample.ImageID]*sizedImage{}, walked: map[sample.ImageID]map[int]bool{}, decoded: map[sample.ImageID]map[int]*walkedProc{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
 	if opt.Paths {
 		k.seen.KeepPaths()
 	}
@@ -346,29 +349,12 @@ func (k *Calibrator) choose(ctx context.Context, known *sample.Recording, next t
 		return nil
 	}
 	k.running = input.Running{Proc: k.proc}
-	k.addTo(known, k.seen.AddCounts)
-	hot := map[sample.ImageID]bool{}
-	for i, id := range report.MostFirst(known.ByImage()) {
-		hot[id.Key()] = i < probedImages
-	}
-	placed, err := infer.PlaceSamples(ctx, known, func(id sample.ImageID) (*image.Image, error) {
-		if !hot[id.Key()] {
-			return nil, input.ErrNotFound
-		}
-		return k.open(id)
-	}, k.toPlace())
-	if errors.Is(err, infer.ErrNothing) {
+	k.sampled = k.bySymbol(known)
+	if len(k.sampled) == 0 {
 		return nil
 	}
-	if err != nil {
-		return notEnded(err)
-	}
-	p := placed.Profile
-	k.placed = p
-	k.samples = float64(p.Samples.Used + p.Samples.Lost[infer.LostAside])
-	k.leave(k.run.Dense())
 	if !k.opt.Dry {
-		k.walk(p)
+		k.walk()
 	}
 	prober := k.prober.Load()
 	if prober == nil {
@@ -383,6 +369,13 @@ func (k *Calibrator) choose(ctx context.Context, known *sample.Recording, next t
 		}
 		k.run.SetProber(prober)
 	}
+	placed, err := k.placed(ctx, known)
+	if placed == nil || err != nil {
+		return err
+	}
+	p := placed.Profile
+	k.samples = float64(p.Samples.Used + p.Samples.Lost[infer.LostAside])
+	k.leave(k.run.Dense())
 	_, _, of := k.run.Spent()
 	seconds := max(usualTime, 2*of).Seconds()
 	rate := min(k.opt.forWindows()/groupCost.Seconds(), windowsRate)
@@ -414,9 +407,49 @@ func (k *Calibrator) choose(ctx context.Context, known *sample.Recording, next t
 	return nil
 }
 
-// enoughSamples is the part of each image's samples whose procedures walks are given, beside what these call. Of CPython, half of the procedures
-// have the others, and two fifths of the instructions; walks that go there ask for them.
-const enoughSamples = 0.98
+// placed puts the samples of known, and what was counted, into the blocks of the images that were looked into; nil if none of them lies there, or
+// ctx is done.
+func (k *Calibrator) placed(ctx context.Context, known *sample.Recording) (*infer.Placed, error) {
+	before := collect.ProcessorTime()
+	k.addTo(known, k.seen.AddCounts)
+	hot := map[sample.ImageID]bool{}
+	for _, s := range k.sampled {
+		hot[s.id.Key()] = true
+	}
+	placed, err := infer.PlaceSamples(ctx, known, func(id sample.ImageID) (*image.Image, error) {
+		if !hot[id.Key()] {
+			return nil, input.ErrNotFound
+		}
+		return k.open(id)
+	}, k.toPlace())
+	if errors.Is(err, infer.ErrNothing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, notEnded(err)
+	}
+	if !k.graphs {
+		k.once += (collect.ProcessorTime() - before) * (opened - 1) / opened
+		k.graphs = true
+	}
+	return placed, nil
+}
+
+// toGraph is what the next graphs of what was sampled take beside choices that had some before.
+func (k *Calibrator) toGraph() (cost time.Duration) {
+	if k.graphs {
+		return 0
+	}
+	for _, s := range k.sampled {
+		cost += perMB(scanCost, k.sized[s.id.Key()].codeSize())
+		for i := range s.procs {
+			if d := k.decoded[s.id.Key()][i]; d != nil {
+				cost += time.Duration(len(d.insts)) * graphCost
+			}
+		}
+	}
+	return cost
+}
 
 // toPlace says what a choice is made of.
 func (k *Calibrator) toPlace() (opt infer.Options) {

@@ -37,32 +37,6 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 	k.long.endIfDear(k.budget.share*float64(k.used.Load()), !k.walkless.Load())
 }
 
-// foresee tells the budget what the first choice has to decode of what rec has.
-func (k *Calibrator) foresee(rec *sample.Recording) {
-	if k.budget.hasChosen() {
-		return
-	}
-	for _, c := range rec.Counts {
-		for _, ic := range c.Images {
-			key := ic.ID.Key()
-			seen := k.sized[key]
-			if seen == nil && len(k.sized) == probedImages {
-				continue
-			}
-			if seen == nil {
-				seen = map[sample.Offset]bool{}
-				k.sized[key] = seen
-				k.budget.opens(time.Duration(float64(codeSize(ic.ID.Path)) / 1e6 * float64(codeCost)))
-			}
-			before := len(seen)
-			for off := range ic.At {
-				seen[off/pieceSize] = true
-			}
-			k.budget.opens(time.Duration(len(seen)-before) * pieceCost)
-		}
-	}
-}
-
 // codeSize is how many bytes of a file are code; 0 if that is not known.
 func codeSize(path string) (n uint64) {
 	f, err := sample.OpenRegular(path)

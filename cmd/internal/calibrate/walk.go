@@ -82,7 +82,7 @@ func (k *Calibrator) mayProbe() bool {
 }
 
 // toProbe is what that takes.
-func (k *Calibrator) toProbe() time.Duration { return proberCost + k.toWant() }
+func (k *Calibrator) toProbe() time.Duration { return proberCost + k.toWant() + k.toGraph() }
 
 // toWant is what it takes to find the places that walks want to be counted.
 func (k *Calibrator) toWant() time.Duration {
@@ -105,13 +105,13 @@ func (k *Calibrator) aim() time.Duration {
 	return 0
 }
 
-// walk has walks go through the code of the images of p, most sampled first, unless they
+// walk has walks go through the code of the images that were sampled, most sampled first, unless they
 // do already. Without walks, probes tell where branches go too.
-func (k *Calibrator) walk(p *infer.Profile) {
+func (k *Calibrator) walk() {
 	if k.noWalks != nil && k.long == nil {
 		return
 	}
-	k.walks(k.setWalks(p))
+	k.walks(k.setWalks())
 }
 
 // walks takes in why there are no walks in the kernel: nil if there are, or will be.
@@ -127,16 +127,11 @@ func (k *Calibrator) walks(none error) {
 	}
 }
 
-func (k *Calibrator) setWalks(p *infer.Profile) error {
-	images := slices.Clone(p.Images)
-	slices.SortStableFunc(images, func(a, b *infer.ImageProfile) int { return compareSamples(b, a) })
-	images = images[:min(len(images), probedImages)]
+func (k *Calibrator) setWalks() error {
 	left, walks := k.left()
-	code := make([]*walkedCode, len(images))
-	for i, ip := range images {
-		code[i] = newWalkedCode(ip, left, k.decoded[ip.ID.Key()])
-		pi := k.images[ip.ID.Key()]
-		code[i].none = pi == nil || pi.err != nil
+	code := make([]*walkedCode, len(k.sampled))
+	for i, s := range k.sampled {
+		code[i] = newWalkedCode(s, left, k.decoded[s.id.Key()])
 	}
 	begins := k.mayWalk() && !k.inKernel.Load()
 	if !k.missed(code, walks) && !begins {
@@ -161,11 +156,11 @@ func (k *Calibrator) setWalks(p *infer.Profile) error {
 	}
 	var all []trace.Image
 	for _, w := range code {
-		id := w.ip.ID.Key()
+		id := w.id.Key()
 		k.walked[id] = w.in
 		k.decoded[id] = w.decoded
 		if w.many > 0 {
-			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), ARM: w.ip.Image.Arch == image.AArch64, Insts: slices.Concat(w.parts...)})
+			all = append(all, trace.Image{ID: w.id, File: k.images[id].file.Name(), ARM: w.image.Arch == image.AArch64, Insts: slices.Concat(w.parts...)})
 		}
 	}
 	k.waiting = &walksCode{trace.NewCode(all), all}
@@ -240,7 +235,7 @@ func (k *Calibrator) beginWalks() error {
 
 // extend adds what code walks lack.
 func (k *Calibrator) extend() error {
-	k.budget.extended(k.timed(func() { k.walk(k.placed) }))
+	k.budget.extended(k.timed(k.walk))
 	return nil
 }
 
@@ -280,14 +275,10 @@ func (k *Calibrator) missed(code []*walkedCode, walks int) bool {
 	}
 	var samples, out, left float64
 	for _, w := range code {
-		in := k.walked[w.ip.ID.Key()]
-		if w.none {
-			continue
-		}
-		for _, r := range w.ip.Procs {
-			n := float64(r.Samples)
-			if samples += n; !in[r.Proc.Index] {
-				out += n
+		in := k.walked[w.id.Key()]
+		for i, n := range w.procs {
+			if samples += float64(n); !in[i] {
+				out += float64(n)
 			}
 		}
 		for i, n := range w.left {
@@ -299,27 +290,14 @@ func (k *Calibrator) missed(code []*walkedCode, walks int) bool {
 	return out/max(samples, 1)+left/float64(max(walks, 1)) > missedShare
 }
 
-// compareSamples orders images by their samples in procedures.
-func compareSamples(a, b *infer.ImageProfile) int {
-	sum := func(ip *infer.ImageProfile) (n uint64) {
-		for _, r := range ip.Procs {
-			n += r.Samples
-		}
-		return n
-	}
-	return cmp.Compare(sum(a), sum(b))
-}
-
 // A walkedCode is the part of an image that walks go through.
 type walkedCode struct {
-	ip    *infer.ImageProfile
-	none  bool            // walks cannot go through it
+	*sampledImage
 	left  map[int]float64 // walks that left what they knew, by the symbol where they went on to
 	in    map[int]bool    // symbols
 	parts [][]trace.Inst  // their code
 	many  int             // instructions of that
 
-	procs           map[int]*image.Proc // by symbol: those with samples
 	before, decoded map[int]*walkedProc // by symbol: as of the choice before, of this one
 
 	seen []bool // by symbol
@@ -342,18 +320,17 @@ const (
 	parts
 )
 
-func newWalkedCode(ip *infer.ImageProfile, left map[trace.Left]int, before map[int]*walkedProc) *walkedCode {
-	w := &walkedCode{ip: ip, before: before, left: map[int]float64{}, decoded: map[int]*walkedProc{}, procs: map[int]*image.Proc{}, in: map[int]bool{}, seen: make([]bool, len(ip.Image.Symbols()))}
+func newWalkedCode(s *sampledImage, left map[trace.Left]int, before map[int]*walkedProc) *walkedCode {
+	w := &walkedCode{sampledImage: s, before: before, left: map[int]float64{}, decoded: map[int]*walkedProc{}, in: map[int]bool{}, seen: make([]bool, len(s.image.Symbols()))}
 	weight := map[int]float64{}
 	for at, n := range left {
-		if i := ip.Image.Find(image.Addr(at.Addr)); at.ID == ip.ID.Key() && i >= 0 {
+		if i := s.image.Find(image.Addr(at.Addr)); at.ID == s.id.Key() && i >= 0 {
 			w.left[i] += float64(n)
 			weight[i] += float64(n)
 		}
 	}
-	for _, r := range ip.Procs { // without samples, walks passed through them
-		weight[r.Proc.Index] += float64(r.Samples)
-		w.procs[r.Proc.Index] = r.Proc
+	for i, n := range s.procs {
+		weight[i] += float64(n)
 	}
 	for i := range weight {
 		w.want(ran, i)
@@ -375,9 +352,6 @@ func (w *walkedCode) want(part walkedPart, i int) {
 
 // take adds a part, as far as there is room for so many operations, and returns how many they are.
 func (w *walkedCode) take(part walkedPart, room int) int {
-	if w.none {
-		return 0
-	}
 	before := w.many
 	for len(w.next[part]) > 0 && w.many-before < room {
 		i := w.next[part][0]
@@ -389,22 +363,16 @@ func (w *walkedCode) take(part walkedPart, room int) int {
 
 // add adds the code of symbol i.
 func (w *walkedCode) add(i int) {
-	im := w.ip.Image
 	w.in[i] = true
 	d := w.before[i]
 	if d == nil {
-		p := w.procs[i]
-		if p == nil || len(p.Blocks) == 0 {
-			var err error
-			if p, err = im.Proc(i); err != nil {
-				return
-			}
+		insts, to, err := w.image.WalkSymbol(i)
+		if err != nil {
+			return
 		}
-		d = &walkedProc{insts: im.WalkInsts(p)}
-		for c := range p.Calls {
-			if to := p.Calls[c].To; to != 0 {
-				d.calls = append(d.calls, im.Find(to))
-			}
+		d = &walkedProc{insts: insts}
+		for _, a := range to {
+			d.calls = append(d.calls, w.image.Find(a))
 		}
 	}
 	w.decoded[i] = d

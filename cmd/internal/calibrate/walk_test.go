@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/trace"
@@ -13,7 +12,7 @@ import (
 
 // walkedProcs returns the image of the test itself with samples in three of its procedures, and
 // their symbols.
-func walkedProcs(t *testing.T, samples [3]uint64) (*infer.ImageProfile, []int) {
+func walkedProcs(t *testing.T, samples [3]uint64) (*sampledImage, []int) {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
@@ -24,16 +23,16 @@ func walkedProcs(t *testing.T, samples [3]uint64) (*infer.ImageProfile, []int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { im.Close() })
-	ip := &infer.ImageProfile{ID: sample.ImageID{Path: path}, Image: im}
+	ip := &sampledImage{id: sample.ImageID{Path: path}, image: im, procs: map[int]uint64{}}
 	var procs []int
 	for i, name := range []string{"os.Getenv", "os.OpenFile", "os.ReadFile"} {
-		s := ip.Image.Lookup(name)
+		s := ip.image.Lookup(name)
 		if s < 0 {
 			t.Fatalf("no %s in %s", name, path)
 		}
 		procs = append(procs, s)
 		if samples[i] > 0 {
-			ip.Procs = append(ip.Procs, &infer.Result{Proc: &image.Proc{Index: s}, Samples: samples[i]})
+			ip.procs[s] = samples[i]
 		}
 	}
 	return ip, procs
@@ -44,7 +43,7 @@ func walkedProcs(t *testing.T, samples [3]uint64) (*infer.ImageProfile, []int) {
 func TestWalkedCode(t *testing.T) {
 	ip, procs := walkedProcs(t, [3]uint64{1, 5, 0})
 	left := map[trace.Left]int{
-		{ID: ip.ID.Key(), Addr: uint64(ip.Image.Symbols()[procs[2]].Addr) + 4}: 3,
+		{ID: ip.id.Key(), Addr: uint64(ip.image.Symbols()[procs[2]].Addr) + 4}: 3,
 		{ID: sample.ImageID{Path: "/other"}, Addr: 1}:                          9,
 	}
 	w := newWalkedCode(ip, left, nil)
@@ -63,38 +62,30 @@ func TestWalkedCode(t *testing.T) {
 	if w.take(called, mostWalked); len(w.in) < 3+n {
 		t.Errorf("%d procedures, want %d or more", len(w.in), 3+n)
 	}
-	w.none = true
-	w.next[ran] = []int{procs[0]}
-	if n := w.take(ran, mostWalked); n != 0 {
-		t.Errorf("%d operations of an image that cannot be walked", n)
-	}
 }
 
 func TestMissedCode(t *testing.T) {
 	ip, procs := walkedProcs(t, [3]uint64{90, 2, 8})
 	at := func(i int) trace.Left {
-		return trace.Left{ID: ip.ID.Key(), Addr: uint64(ip.Image.Symbols()[procs[i]].Addr)}
+		return trace.Left{ID: ip.id.Key(), Addr: uint64(ip.image.Symbols()[procs[i]].Addr)}
 	}
 	for _, tt := range []struct {
 		name   string
 		walked map[int]bool // nil: the image is new
 		left   map[trace.Left]int
-		none   bool
 		missed bool
 	}{
-		{"a new image", nil, nil, false, true},
-		{"all is known", map[int]bool{procs[0]: true, procs[1]: true, procs[2]: true}, map[trace.Left]int{at(0): 100}, false, false},
-		{"little ran elsewhere", map[int]bool{procs[0]: true, procs[2]: true}, nil, false, false},
-		{"much ran elsewhere", map[int]bool{procs[0]: true, procs[1]: true}, nil, false, true},
-		{"walks would go there", map[int]bool{procs[0]: true, procs[2]: true}, map[trace.Left]int{at(1): 40}, false, true},
-		{"no walks there", map[int]bool{}, map[trace.Left]int{at(1): 40}, true, false},
+		{"a new image", nil, nil, true},
+		{"all is known", map[int]bool{procs[0]: true, procs[1]: true, procs[2]: true}, map[trace.Left]int{at(0): 100}, false},
+		{"little ran elsewhere", map[int]bool{procs[0]: true, procs[2]: true}, nil, false},
+		{"much ran elsewhere", map[int]bool{procs[0]: true, procs[1]: true}, nil, true},
+		{"walks would go there", map[int]bool{procs[0]: true, procs[2]: true}, map[trace.Left]int{at(1): 40}, true},
 	} {
 		k := &Calibrator{walked: map[sample.ImageID]map[int]bool{}}
 		if tt.walked != nil {
-			k.walked[ip.ID.Key()] = tt.walked
+			k.walked[ip.id.Key()] = tt.walked
 		}
 		w := newWalkedCode(ip, tt.left, nil)
-		w.none = tt.none
 		if got := k.missed([]*walkedCode{w}, 1000); got != tt.missed {
 			t.Errorf("%s: missed is %v", tt.name, got)
 		}
