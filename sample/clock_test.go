@@ -61,3 +61,31 @@ func TestClockFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestReliability: the part of the time in which an event was counted is that of a sum, and is kept in files and when it is scaled.
+func TestReliability(t *testing.T) {
+	shared := func(enabled, running uint64) *Recording {
+		c := NewCounts(CPU{Arch: "x86_64"}, Event{Name: "cache-misses", Period: 1009, Unit: "events"})
+		c.AddSample(c.Image(ImageID{Path: "/app"}), 0x10, 4)
+		c.Weight, c.Enabled, c.Running = 4036, enabled, running
+		return &Recording{Counts: []*Counts{c}}
+	}
+	if r := shared(0, 0).Counts[0].Reliability(); r != 1 {
+		t.Errorf("where it is not known, %g", r)
+	}
+	for _, rs := range [][]*Recording{{shared(3000, 1000), shared(1000, 1000)}, {shared(1000, 1000), shared(3000, 1000)}} {
+		sum := Merge(rs...)
+		back, err := Decode(sum.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*Counts{sum.Counts[0], back.Counts[0], back.Scale(1e3).Counts[0]} {
+			if c.Reliability() != 0.5 {
+				t.Errorf("counted for %d of %d ns, want half", c.Running, c.Enabled)
+			}
+		}
+	}
+	if err := shared(1, 2).Counts[0].Check(); err == nil || !strings.Contains(err.Error(), "counted for 2 of 1 ns") {
+		t.Errorf("counted for longer than it was to be: %v", err)
+	}
+}

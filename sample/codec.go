@@ -26,7 +26,8 @@ import (
 //	              "bfr9" if processes are known, "bfra" if walks were timed, "bfrb" if the
 //	              clock is known, "bfrc" if samples were scaled up, "bfrd" if it is known
 //	              what ran, where, when or in which runs, "bfre" if time off the processor
-//	              is known, and nothing else differs: digits go on as letters
+//	              is known, "bfrf" if it is known how long events were counted, and nothing
+//	              else differs: digits go on as letters
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //	-       -     from "bfrd" on, list of at most MaxRuns Runs, in the order of their fields
@@ -49,6 +50,8 @@ import (
 //	integer  from "bfrb" on, clocked: ns of the weight in which it is known how many cycles passed; 0 if of none
 //	integer  from "bfrb" on, cycles in them
 //	square   from "bfrc" on, by how much more the variance of all samples is than their number
+//	integer  from "bfrf" on, ns that the event was to be counted; 0 is unknown
+//	integer  from "bfrf" on, those in which it was
 //	list     from "bfrd" on, origins in the order of their fields: strings, process, thread
 //	         and cgroup; integer, samples (> 0)
 //	list     from "bfrd" on, processors by increasing number: integer, number minus that of the
@@ -192,7 +195,8 @@ const (
 	magicScaled    = "bfrc"
 	magicSplit     = "bfrd"
 	magicOff       = "bfre"
-	magicLast      = magicOff
+	magicCounted   = "bfrf"
+	magicLast      = magicCounted
 )
 
 const headerSize = len(magic) + 4
@@ -216,6 +220,7 @@ var versions = []struct {
 		return len(r.Runs) > 0 || r.Unlisted > 0 || slices.ContainsFunc(r.Counts, (*Counts).split)
 	}},
 	{magicOff, "time off the processor", func(r *Recording) bool { return len(r.Off) > 0 }},
+	{magicCounted, "how long events were counted", ofCounts(func(c *Counts) bool { return c.Enabled > 0 })},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
@@ -321,6 +326,10 @@ func (e *encoder) counts(c *Counts) {
 	}
 	if e.magic >= magicScaled {
 		e.square(c.Excess)
+	}
+	if e.magic >= magicCounted {
+		e.Uint(c.Enabled)
+		e.Uint(c.Running)
 	}
 	if e.magic >= magicSplit {
 		e.split(c)
@@ -738,6 +747,11 @@ func (d *decoder) counts() *Counts {
 	if d.magic >= magicScaled {
 		c.Excess = d.square("excess of the variance")
 		d.Note("variance %g more than the number of samples", c.Excess.Float64())
+	}
+	if d.magic >= magicCounted {
+		c.Enabled = d.Uint(math.MaxUint64, "ns enabled")
+		c.Running = d.Uint(math.MaxUint64, "ns running")
+		d.Note("counted %d of %d ns", c.Running, c.Enabled)
 	}
 	if d.magic >= magicSplit {
 		d.split(c)

@@ -236,6 +236,19 @@ func (c *Counts) Clock() float64 {
 	return float64(c.Cycles) / float64(c.Clocked)
 }
 
+// Reliability is the part of the time in which an event was counted, of that in which it was to be: 1 where it had a counter of its
+// own, or needs none. What samples say of the rest is an extrapolation. It is what VTune calls MUX reliability.
+func (c *Counts) Reliability() float64 {
+	if c.Enabled == 0 {
+		return 1
+	}
+	return float64(c.Running) / float64(c.Enabled)
+}
+
+// AlwaysCounted is the Reliability from which on an event is taken to have had a counter of its own: switching events on and off
+// takes some, too.
+const AlwaysCounted = 0.98
+
 // Dispersion is how many times as large the variance of a number of samples is as chance makes it: 1, or more where samples
 // were scaled up, as one that counts for nine is not nine. So many samples tell as much as their number divided by it.
 // A sum has the mean of its parts, by samples: Kish's effective size (Survey Sampling, 1965, section 11.7).
@@ -279,6 +292,7 @@ func (c *Counts) merge(o *Counts) {
 	}
 	c.Weight = sum
 	c.Clocked, c.Cycles = add(c.Clocked, o.Clocked), add(c.Cycles, o.Cycles)
+	c.Enabled, c.Running = add(c.Enabled, o.Enabled), add(c.Running, o.Running)
 	c.Excess = c.Excess.Add(o.Excess)
 	c.mergeSplit(o)
 	shorter := c.mergeSlices(o)
@@ -424,6 +438,8 @@ func (c *Counts) checkClock() error {
 		return fmt.Errorf("%d cycles in no time", c.Cycles)
 	case c.Clocked != 0 && c.Event.Unit != "ns":
 		return fmt.Errorf("%d ns of events that are counted in %q", c.Clocked, c.Event.Unit)
+	case c.Running > c.Enabled:
+		return fmt.Errorf("counted for %d of %d ns", c.Running, c.Enabled)
 	case c.Clocked != 0 && !(ghz >= LeastClock && ghz <= MostClock):
 		return fmt.Errorf("a clock of %g cycles per ns", ghz)
 	}

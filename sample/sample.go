@@ -183,6 +183,8 @@ type Counts struct {
 	Weight   uint64 // sum of the periods of the samples delivered, in Event.Unit; 0 is unknown, or too large to hold
 	Clocked  uint64 // of Weight, the ns in which it is known how many cycles passed; 0 if of none, and where Event.Unit is no time
 	Cycles   uint64 // that passed in Clocked
+	Enabled  uint64 // ns that the event was to be counted while code ran; 0 is unknown, as of events that need no counter of the processor
+	Running  uint64 // of Enabled, those in which it was: less where events share a counter. Samples are of these alone
 	Excess   Square // by how much more the variance of Total is than Total, which chance alone makes it: where samples count for several; see Dispersion
 	Images   []*ImageCounts
 	Lost     map[Loss]uint64 // samples by reason

@@ -115,11 +115,15 @@ func (out *Counts) scaleTime(c *Counts, w float64) {
 	if c.Weight > 0 {
 		out.Weight = uint64(min(math.Round(c.MeanPeriod()*float64(out.Delivered())), 1<<62))
 	}
+	out.Enabled, out.Running = scaled(c.Enabled, w), scaled(c.Running, w)
 	if c.Clocked > 0 {
 		clocked := max(1, math.Round(min(w*float64(c.Clocked), 1<<58)))
 		out.Clocked, out.Cycles = uint64(clocked), max(1, uint64(math.Round(clocked*c.Clock())))
 	}
 }
+
+// scaled is a number of ns times w.
+func scaled(ns uint64, w float64) uint64 { return uint64(math.Round(min(w*float64(ns), 1<<58))) }
 
 // scaleBranches adds the branch records of c.
 func (out *Counts) scaleBranches(c *Counts, w float64) {

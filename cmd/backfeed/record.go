@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -50,9 +49,9 @@ another machine. That takes 100 samples for each second of processor time, and n
 --event samples another event, by its name (cache-misses, branch-misses, page-faults), by the kernel's name
 for one of this processor (inst_retired; an unknown name lists them), or by its number (r1c2), once
 in --period of them. ` + "`backfeed prof --event`" + ` then shows where it occurred; read together with a recording of
-time, its counts bound what stalls are explained by. Where events share a counter, counts are of the
-share of the time that is printed. With -a, several events may be named, or --tick for the
-scheduler's tick.
+time, its counts bound what stalls are explained by. Several events are sampled at once; where they share a
+counter, samples are of the share of the time that is printed, which the recording keeps. With -a, events
+are branches, instructions, cycles or cpu-clock, and --tick is the scheduler's tick.
 
 --calibrate watches which way branches go, and how often code runs, for 1% of the processor time or the share
 given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own processes, a part needs neither.
@@ -87,7 +86,7 @@ type recordFlags struct {
 	limit  *time.Duration
 	pids   *[]int
 	maxCPU flagset.Share // of sampling by ptrace
-	event  *string       // nil where time is what is wanted
+	events *[]string     // nil where time is what is wanted
 	period *uint64
 
 	callers   callersFlag // "" is as frame pointers have them
@@ -122,11 +121,14 @@ func (f *recordFlags) options(command []string) (collect.Options, error) {
 		return collect.Options{}, fmt.Errorf("-d %v: want a positive time", *f.limit)
 	}
 	opt := collect.Options{Command: command, PIDs: *f.pids, Frequency: *f.hz, Duration: *f.limit, MaxCPU: float64(f.maxCPU)}
-	if f.event != nil {
-		opt.Event, opt.Period = *f.event, *f.period
+	if f.events != nil {
+		opt.Events, opt.Period = *f.events, *f.period
 	}
-	if opt.Period > 0 && opt.Event == "" {
+	switch {
+	case opt.Period > 0 && len(opt.Events) == 0:
 		return collect.Options{}, errors.New("--period goes with --event")
+	case opt.Period > 0 && len(opt.Events) > 1:
+		return collect.Options{}, errors.New("--period goes with one --event: of several, each has the period of its kind")
 	}
 	return opt, nil
 }
@@ -137,9 +139,9 @@ func runRecord(c *cli, args []string) error {
 	flags.calibrate.definePaths(fs, true)
 	var what systemFlags
 	all := fs.BoolP("all", "a", false, "sample all that runs on this machine")
-	what.define(fs, "sample event `name`, or number (rNNN), rather than the best for time; with -a, may be given several times")
+	what.define(fs, "sample event `name`, or number (rNNN), rather than the best for time; may be given several times")
+	flags.events = &what.events
 	fs.BoolVar(&what.offCPU, "off-cpu", false, "record the time that threads are off the processor, too, with whole stacks")
-	flags.event = new(string)
 	flags.period = fs.Uint64("period", 0, "with --event, take a sample every `N` events (default: by the kind of event)")
 	pprof := fs.String("pprof", "", "have the Go program that serves net/http/pprof at `URL` profile itself, for 30s or the time of -d")
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
@@ -228,12 +230,8 @@ func runRecord(c *cli, args []string) error {
 		return c.usage(errors.New("--tick, --kernel and --cgroup go with -a"))
 	case fs.Changed("callers") && !what.callers.stacks():
 		return c.usage(fmt.Errorf("--callers=%s goes with -a; --callers and --callers=N are of a command and -p, too", &what.callers))
-	case len(what.events) > 1:
-		return c.usage(fmt.Errorf("--event %s: want one without -a", strings.Join(what.events, ",")))
-	case len(what.events) == 1:
-		*flags.event = what.events[0]
 	}
-	if flags.calibrate.budget > 0 && *flags.event != "" {
+	if flags.calibrate.budget > 0 && len(what.events) > 0 {
 		return c.usage(errors.New("--calibrate goes with the event of time"))
 	}
 	if fs.Changed("callers") {

@@ -19,7 +19,8 @@ func TestRecordChosen(t *testing.T) {
 	}{
 		{"--event nonsense", exitUsage, `--event: "nonsense": no such event: want a number such as r1c2, or alignment-faults, `},
 		{"--period 3", exitUsage, "--period goes with --event"},
-		{"--event page-faults,minor-faults", exitUsage, "--event page-faults,minor-faults: want one without -a"},
+		{"--period 3 --event page-faults,minor-faults", exitUsage, "--period goes with one --event: of several"},
+		{"--event page-faults,page-faults", exitUsage, `"page-faults" is named twice`},
 		{"-a --period 3", exitUsage, "--period goes with a command or -p, not with -a"},
 	} {
 		args := append(append([]string{"record", "-o", filepath.Join(t.TempDir(), "a.bfr")}, strings.Fields(tt.args)...), "--", "true")
@@ -45,6 +46,11 @@ func TestRecordChosen(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	both := filepath.Join(t.TempDir(), "both.bfr")
+	code, _, errs = runCLI(t, "record", "--event", "page-faults,minor-faults", "-o", both, "--", "true")
+	if code != exitDone || !strings.Contains(errs, "samples of minor-faults, one for each; ") || !strings.Contains(errs, "samples of page-faults, one for each; ") {
+		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	if out := must(t, "prof", rec, "--format", "csv"); !strings.Contains(out, "ld-linux") && !strings.Contains(out, "libc") && !strings.Contains(out, program) {
 		t.Error(out)

@@ -51,6 +51,7 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		m.targets()
 		m.observed(report)
 		m.out.Weight, m.out.Clocked, m.out.Cycles, m.out.Excess = c.Weight, c.Clocked, c.Cycles, c.Excess
+		m.out.Enabled, m.out.Running = c.Enabled, c.Running
 		out.Add(m.out)
 	}
 	for _, c := range rec.Off { // stays with the build that waited: nothing is made of it for a newer one

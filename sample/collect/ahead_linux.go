@@ -43,7 +43,7 @@ func Follow(ctx context.Context, opt FollowOptions) (*sample.Recording, *Stats, 
 		return nil, nil, refused
 	}
 	opt.Longest = cmp.Or(opt.Longest, DefaultStop)
-	opt.Event = ptraceClock
+	opt.Events = []string{ptraceClock}
 	t, err := newTracer(opt.Options, []Attempt{{Name: ptraceClock}})
 	if err != nil {
 		return nil, nil, err

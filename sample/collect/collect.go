@@ -29,8 +29,8 @@ type Options struct {
 	// are taken in: it holds them up while it runs. nil is not.
 	Progress func(Progress)
 
-	Event  string // to sample, by name or as rNNN by number; "" is the best there is
-	Period uint64 // events between two samples of Event; 0 is by its kind
+	Events []string // to sample, by name or as rNNN by number, up to mostEvents; nil is the best there is for time
+	Period uint64   // of one of Events, the events between two samples; 0 is by its kind
 
 	Held *Held // what StartHeld started, instead of Command or PIDs: it is let go once it is followed; for Follow alone
 
@@ -69,13 +69,11 @@ type Stats struct {
 
 	Clock Clock // of the processors, as measured while they were sampled; the zero value where it was not
 
-	Chosen bool // the event is that of Options, not the best of a ladder
+	Chosen bool // the events are those of Options, not the best of a ladder
 
-	Throttled        uint64        // times that the kernel stopped sampling for a moment, to save its time
-	Enabled, Running time.Duration // of Event: how long it was to be counted, and was; less where events share a counter
-	Counted          uint64        // of Event, while it was counted, in its unit; 0 is unknown
-	Missed           float64       // share of Counted that brought no sample, although it should have; those there are stand for it too
-	LostRecords      uint64        // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
+	Throttled   uint64      // times that the kernel stopped sampling for a moment, to save its time
+	Times       []EventTime // by event, as they were asked for
+	LostRecords uint64      // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
 }
 
 // A Clock is what was measured of one, some times.
@@ -107,7 +105,10 @@ func (t *Traced) Cost() time.Duration { return t.Own + t.Stopped - t.Worked }
 // ErrEvent is wrapped where no event has the name of Options.
 var ErrEvent = errors.New("no such event")
 
-// Event is the event that was sampled.
+// mostEvents is how many events of processes may be sampled at once. Each takes a file descriptor for each thread on each processor.
+const mostEvents = 16
+
+// Event is the event that was sampled, or the last of them.
 func (s *Stats) Event() string { return s.Tried[len(s.Tried)-1].Name }
 
 // An Attempt is an event to sample and what the kernel said to it.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -45,10 +46,10 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if opt.Frequency < 0 || opt.Frequency > maxFrequency {
 		return nil, nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
-	if opt.Event == ptraceClock {
+	if slices.Equal(opt.Events, []string{ptraceClock}) {
 		return recordTraced(ctx, opt, []Attempt{{Name: ptraceClock}}, nil)
 	}
-	perf, tried, err := eventOf(opt)
+	perf, tried, err := eventsOf(opt)
 	if tried, why := tracingInstead(opt, tried, err); why != nil {
 		if tried[len(tried)-1].Err != nil {
 			return nil, nil, &Unavailable{Tried: tried, Why: why.Why, Fix: why.Fix + goFix(firstOf(opt.PIDs))}
@@ -80,24 +81,37 @@ func firstOf(pids []int) int {
 	return pids[0]
 }
 
-// eventOf returns the event to sample that opt asks for, or the best there is.
-func eventOf(opt Options) (*perfEvent, []Attempt, error) {
-	if opt.Event == "" {
-		return bestOwnEvent()
+// eventsOf returns the events to sample that opt asks for, or the best there is.
+func eventsOf(opt Options) (events []*perfEvent, tried []Attempt, err error) {
+	if len(opt.Events) == 0 {
+		w, tried, err := bestOwnEvent()
+		return []*perfEvent{w}, tried, err
 	}
-	w, err := eventNamed(opt.Event)
-	if err != nil {
-		return nil, nil, err
+	if len(opt.Events) > mostEvents {
+		return nil, nil, fmt.Errorf("%d events: want at most %d", len(opt.Events), mostEvents)
 	}
-	if err := try(samplerAttr(w, 1_000_000), 0, -1); err != nil {
-		tried := []Attempt{{Name: w.name, Err: err}}
-		why, fix := explain(errnoOf(err), host())
-		if e := errnoOf(err); w.typ != unix.PERF_TYPE_SOFTWARE && (e == unix.ENOENT || e == unix.EOPNOTSUPP || e == unix.EINVAL) {
-			why, fix = "this machine has no counter for it", "Virtual machines often hide the counters: use one whose host lends them"
+	for i, name := range opt.Events {
+		if slices.Contains(opt.Events[:i], name) {
+			return nil, nil, fmt.Errorf("%w: %q is named twice", ErrEvent, name)
 		}
-		return nil, nil, &Unavailable{Tried: tried, Why: why, Fix: fix}
+		if name == ptraceClock {
+			return nil, nil, fmt.Errorf("%w beside others: ptrace samples alone", ErrEvent)
+		}
+		w, err := eventNamed(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := try(samplerAttr(w, 1_000_000, false), 0, -1); err != nil {
+			tried := []Attempt{{Name: w.name, Err: err}}
+			why, fix := explain(errnoOf(err), host())
+			if e := errnoOf(err); w.typ != unix.PERF_TYPE_SOFTWARE && (e == unix.ENOENT || e == unix.EOPNOTSUPP || e == unix.EINVAL) {
+				why, fix = "this machine has no counter for it", "Virtual machines often hide the counters: use one whose host lends them"
+			}
+			return nil, nil, &Unavailable{Tried: tried, Why: why, Fix: fix}
+		}
+		events, tried = append(events, w), append(tried, Attempt{Name: w.name})
 	}
-	return w, []Attempt{{Name: w.name}}, nil
+	return events, tried, nil
 }
 
 // maxFrequency is what the shortest period of the kernel's timer event allows,
@@ -106,14 +120,12 @@ const maxFrequency = 100_000
 
 // A session is a recording under way.
 type session struct {
-	opt   Options
-	perf  *perfEvent
-	event sample.Event
-	cpus  []int
+	opt    Options
+	events []sampledEvent
+	cpus   []int
 
-	samplers []int   // events that sample
-	sides    []int   // events that tell of mappings and tasks
-	rings    []*ring // of the first sides and samplers of each processor: sides first
+	sides []int   // events that tell of mappings and tasks
+	rings []*ring // of the first sides and samplers of each processor: sides first
 
 	tally tally
 	queue queue
@@ -124,28 +136,64 @@ type session struct {
 	parked chan struct{} // closed: the thread that started cmd may end
 }
 
-func newSession(w *perfEvent, tried []Attempt, opt Options) (*session, error) {
+// A sampledEvent is an event of a session.
+type sampledEvent struct {
+	perf   *perfEvent
+	event  sample.Event
+	counts *sample.Counts
+	fds    []int // by thread, then processor
+}
+
+func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, error) {
 	cpu, err := thisCPU()
 	if err != nil {
 		return nil, err
 	}
-	s := &session{opt: opt, perf: w, parked: make(chan struct{})}
-	mhz := w.clock(cpu)
-	s.event = w.sampled(w.period(opt.Frequency, mhz))
-	if opt.Event != "" {
-		s.event.Period = cmp.Or(opt.Period, w.eventPeriod(opt.Frequency, mhz))
+	s := &session{opt: opt, parked: make(chan struct{})}
+	for _, w := range events {
+		mhz := w.clock(cpu)
+		ev := w.sampled(w.period(opt.Frequency, mhz))
+		if len(opt.Events) > 0 {
+			ev.Period = cmp.Or(opt.Period, w.eventPeriod(opt.Frequency, mhz))
+		}
+		s.events = append(s.events, sampledEvent{perf: w, event: ev, counts: sample.NewCounts(cpu, ev)})
 	}
 	if s.cpus, err = cpus(); err != nil {
 		return nil, err
 	}
+	layout := func(w *perfEvent) sampleLayout { return sampleLayout{branches: w.branches, top: dumpsTop} }
 	s.tally = tally{
-		counts:   sample.NewCounts(cpu, s.event),
-		stats:    &Stats{Tried: tried, Chosen: opt.Event != ""},
-		layout:   sampleLayout{branches: w.branches, top: dumpsTop},
+		counts:   s.events[0].counts,
+		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0},
+		layout:   layout(events[0]),
 		identify: new(fileIDs).identify,
 		epoch:    epoch(),
 	}
+	if len(events) > 1 {
+		s.tally.ids = map[uint64]int{}
+		for i := range s.events {
+			s.tally.events = append(s.tally.events, tallied{s.events[i].counts, layout(events[i])})
+		}
+	}
 	return s, nil
+}
+
+// samplers are the descriptors of all events that sample.
+func (s *session) samplers() (fds []int) {
+	for i := range s.events {
+		fds = append(fds, s.events[i].fds...)
+	}
+	return fds
+}
+
+// pausable are those of which samples may be missed: where each event is one, none may.
+func (s *session) pausable() (fds []int) {
+	for i := range s.events {
+		if s.events[i].event.Period > 1 {
+			fds = append(fds, s.events[i].fds...)
+		}
+	}
+	return fds
 }
 
 func thisCPU() (sample.CPU, error) {
@@ -189,7 +237,7 @@ func (s *session) attach() error {
 			return err
 		}
 	}
-	return ioctlAll(s.samplers, unix.PERF_EVENT_IOC_ENABLE)
+	return ioctlAll(s.samplers(), unix.PERF_EVENT_IOC_ENABLE)
 }
 
 // threadsOf lists the threads of a process.
@@ -244,38 +292,65 @@ func outOfReach(pid int, err error) error {
 	}
 }
 
-// openThread opens the two events of a thread on each processor: an event that
+// openThread opens the events of a thread on each processor: an event that
 // is inherited can be mapped only if it is bound to one. All events of a
-// processor share the rings of the first.
+// processor share the rings of the first: those that sample have one, that of mappings has the other.
 func (s *session) openThread(tid int, bits uint64) error {
-	side, samples := sideband(), samplerAttr(s.perf, s.event.Period)
-	side.Bits |= bits
-	samples.Bits |= bits
 	first := len(s.rings) == 0
 	for i, cpu := range s.cpus {
-		for _, e := range []struct {
-			attr  *unix.PerfEventAttr
-			fds   *[]int
-			pages int
-		}{{side, &s.sides, sidePages}, {samples, &s.samplers, samplePages}} {
-			fd, err := open(e.attr, tid, cpu)
-			if err != nil {
-				return err
+		side := sideband()
+		side.Bits |= bits
+		fd, err := s.openEvent(side, tid, cpu, &s.sides)
+		if err == nil {
+			err = s.share(fd, sidePages, cpu, first, s.sides[i], true)
+		}
+		for e := 0; e < len(s.events) && err == nil; e++ {
+			ev := &s.events[e]
+			attr := samplerAttr(ev.perf, ev.event.Period, len(s.events) > 1)
+			attr.Bits |= bits
+			if fd, err = s.openEvent(attr, tid, cpu, &ev.fds); err != nil {
+				break
 			}
-			*e.fds = append(*e.fds, fd)
-			if !first {
-				if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, (*e.fds)[i]); err != nil {
-					return os.NewSyscallError("PERF_EVENT_IOC_SET_OUTPUT", err)
-				}
-				continue
+			if err = s.share(fd, samplePages, cpu, first && e == 0, s.events[0].fds[i], false); err == nil && len(s.events) > 1 {
+				err = s.number(fd, e)
 			}
-			r, err := newRing(fd, e.pages, e.attr == side, cpu)
-			if err != nil {
-				return mapError(err)
-			}
-			s.rings = append(s.rings, r)
+		}
+		if err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// openEvent opens an event, and adds it to fds.
+func (s *session) openEvent(attr *unix.PerfEventAttr, tid, cpu int, fds *[]int) (fd int, err error) {
+	if fd, err = open(attr, tid, cpu); err == nil {
+		*fds = append(*fds, fd)
+	}
+	return fd, err
+}
+
+// share has the records of an event go to a ring of its own, or to that of another one.
+func (s *session) share(fd, pages, cpu int, own bool, with int, side bool) error {
+	if !own {
+		return os.NewSyscallError("PERF_EVENT_IOC_SET_OUTPUT", unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, with))
+	}
+	r, err := newRing(fd, pages, side, cpu)
+	if err != nil {
+		return mapError(err)
+	}
+	r.ids = !side && len(s.events) > 1
+	s.rings = append(s.rings, r)
+	return nil
+}
+
+// number notes the number that records of an event, and of those that threads inherit of it, have.
+func (s *session) number(fd, event int) error {
+	var id uint64
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_ID, uintptr(unsafe.Pointer(&id))); errno != 0 {
+		return os.NewSyscallError("PERF_EVENT_IOC_ID", errno)
+	}
+	s.tally.ids[id] = event
 	return nil
 }
 
@@ -407,7 +482,7 @@ func (s *session) collect(ctx context.Context) error {
 		defer cancel()
 	}
 	stop := func() {}
-	if s.event.Period > 1 { // otherwise each event is a sample, and none may be missed
+	if len(s.pausable()) > 0 {
 		stop = s.keepOutOfStep()
 	}
 	defer stop()
@@ -415,7 +490,7 @@ func (s *session) collect(ctx context.Context) error {
 		return err
 	}
 	stop()
-	if err := ioctlAll(slices.Concat(s.samplers, s.sides), unix.PERF_EVENT_IOC_DISABLE); err != nil {
+	if err := ioctlAll(slices.Concat(s.samplers(), s.sides), unix.PERF_EVENT_IOC_DISABLE); err != nil {
 		return err
 	}
 	s.readTimes()
@@ -426,8 +501,15 @@ func (s *session) collect(ctx context.Context) error {
 		return err
 	}
 	s.tally.measureClock(func() int { return -1 })
-	if s.perf.typ != unix.PERF_TYPE_SOFTWARE {
-		s.tally.weigh(len(s.samplers))
+	for i := range s.events {
+		ev, times := &s.events[i], &s.tally.stats.Times[i]
+		if ev.perf.typ == unix.PERF_TYPE_SOFTWARE {
+			continue
+		}
+		times.weigh(ev.counts, len(ev.fds))
+		if ev.counts.Total > 0 {
+			ev.counts.Enabled, ev.counts.Running = uint64(times.Enabled), uint64(times.Running)
+		}
 	}
 	return nil
 }
@@ -440,19 +522,23 @@ func (s *session) collect(ctx context.Context) error {
 // shortest is the one that all had, and the others would pass for a counter that was shared. An event that cannot be read tells nothing, and spoils no recording.
 func (s *session) readTimes() {
 	var b [24]byte
-	for thread := range slices.Chunk(s.samplers, max(1, len(s.cpus))) {
-		var enabled, running uint64
-		for _, fd := range thread {
-			if n, err := unix.Read(fd, b[:]); err == nil && n == len(b) {
-				s.tally.stats.Counted += binary.NativeEndian.Uint64(b[:])
-				if e := binary.NativeEndian.Uint64(b[8:]); enabled == 0 || e > 0 && e < enabled {
-					enabled = e
+	for i := range s.events {
+		t := EventTime{Name: s.events[i].perf.name}
+		for thread := range slices.Chunk(s.events[i].fds, max(1, len(s.cpus))) {
+			var enabled, running uint64
+			for _, fd := range thread {
+				if n, err := unix.Read(fd, b[:]); err == nil && n == len(b) {
+					t.Counted += binary.NativeEndian.Uint64(b[:])
+					if e := binary.NativeEndian.Uint64(b[8:]); enabled == 0 || e > 0 && e < enabled {
+						enabled = e
+					}
+					running += binary.NativeEndian.Uint64(b[16:])
 				}
-				running += binary.NativeEndian.Uint64(b[16:])
 			}
+			t.Enabled += time.Duration(enabled)
+			t.Running += time.Duration(min(running, enabled))
 		}
-		s.tally.stats.Enabled += time.Duration(enabled)
-		s.tally.stats.Running += time.Duration(min(running, enabled))
+		s.tally.stats.Times = append(s.tally.stats.Times, t)
 	}
 }
 
@@ -574,6 +660,7 @@ func (s *session) keepOutOfStep() (stop func()) {
 		rand:   rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	}
 	quit, done := make(chan struct{}), make(chan struct{})
+	fds := s.pausable()
 	go func() {
 		defer close(done)
 		var cost time.Duration
@@ -585,11 +672,11 @@ func (s *session) keepOutOfStep() (stop func()) {
 			case <-time.After(run):
 			}
 			start := time.Now()
-			ioctlAll(s.samplers, unix.PERF_EVENT_IOC_DISABLE)
+			ioctlAll(fds, unix.PERF_EVENT_IOC_DISABLE)
 			off := time.Now()
 			time.Sleep(pause)
 			on := time.Now()
-			ioctlAll(s.samplers, unix.PERF_EVENT_IOC_ENABLE)
+			ioctlAll(fds, unix.PERF_EVENT_IOC_ENABLE)
 			cost = time.Since(on) + off.Sub(start)
 		}
 	}()
@@ -604,7 +691,7 @@ func (s *session) close() {
 	for _, r := range s.rings {
 		r.close()
 	}
-	for _, fd := range slices.Concat(s.samplers, s.sides) {
+	for _, fd := range slices.Concat(s.samplers(), s.sides) {
 		unix.Close(fd)
 	}
 	close(s.parked)

@@ -23,7 +23,7 @@ func counter(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := try(samplerAttr(w, 1_000_000), 0, -1); err != nil {
+	if err := try(samplerAttr(w, 1_000_000, false), 0, -1); err != nil {
 		t.Skipf("this machine has no counter of %s: %v", name, err)
 	}
 }
@@ -93,20 +93,20 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 func TestCounterCycles(t *testing.T) {
 	counter(t, "cycles")
 	const period = 200_003
-	c, stats, _ := counted(t, Options{Event: "cycles", Period: period})
-	near(t, "samples times period", float64(c.Delivered()*period), float64(stats.Counted), 0.05)
+	c, stats, _ := counted(t, Options{Events: []string{"cycles"}, Period: period})
+	near(t, "samples times period", float64(c.Delivered()*period), float64(stats.Times[0].Counted), 0.05)
 	if c.Weight < c.Delivered()*period {
 		t.Errorf("weight %d of %d samples of period %d", c.Weight, c.Delivered(), period)
 	}
-	if float64(stats.Running) < alone*float64(stats.Enabled) || stats.Running == 0 {
-		t.Errorf("a counter of its own was counted for %v of %v", stats.Running, stats.Enabled)
+	if float64(stats.Times[0].Running) < alone*float64(stats.Times[0].Enabled) || stats.Times[0].Running == 0 {
+		t.Errorf("a counter of its own was counted for %v of %v", stats.Times[0].Running, stats.Times[0].Enabled)
 	}
 	if mhz := measureClock(); mhz > 0 {
-		near(t, "clock in MHz", float64(mhz), 1000*float64(stats.Counted)/float64(stats.Running), 0.25)
+		near(t, "clock in MHz", float64(mhz), 1000*float64(stats.Times[0].Counted)/float64(stats.Times[0].Running), 0.25)
 	} else {
 		t.Error("the clock cannot be measured")
 	}
-	c, stats, _ = counted(t, Options{Event: "cycles", Frequency: 499})
+	c, stats, _ = counted(t, Options{Events: []string{"cycles"}, Frequency: 499})
 	near(t, "samples a second of processor time", float64(c.Delivered())/stats.Command.UserTime().Seconds(), 499, 0.3)
 }
 
@@ -114,16 +114,16 @@ func TestCounterCycles(t *testing.T) {
 // brought its sample in time or not, and no instruction of straight code has more of them.
 func TestCounterInstructions(t *testing.T) {
 	counter(t, "instructions")
-	c, stats, by := counted(t, Options{Event: "instructions", Period: 100_003})
+	c, stats, by := counted(t, Options{Events: []string{"instructions"}, Period: 100_003})
 	const ran = roundsRun * roundInsts
 	// Samplers pause at random: on this emulator for 3 to 12 % of the time, as switching them on and off takes long.
-	near(t, "instructions counted", float64(stats.Counted), ran*float64(stats.Running)/float64(stats.Command.UserTime()), 0.05)
-	near(t, "instructions that samples stand for", float64(c.Weight), float64(stats.Counted), 0.05)
-	if float64(stats.Running) < alone*float64(stats.Enabled) {
-		t.Errorf("a counter of its own was counted for %v of %v", stats.Running, stats.Enabled)
+	near(t, "instructions counted", float64(stats.Times[0].Counted), ran*float64(stats.Times[0].Running)/float64(stats.Command.UserTime()), 0.05)
+	near(t, "instructions that samples stand for", float64(c.Weight), float64(stats.Times[0].Counted), 0.05)
+	if float64(stats.Times[0].Running) < alone*float64(stats.Times[0].Enabled) {
+		t.Errorf("a counter of its own was counted for %v of %v", stats.Times[0].Running, stats.Times[0].Enabled)
 	}
-	t.Logf("enabled %v, counted for %v; processor time %v", stats.Enabled, stats.Running, stats.Command.UserTime())
-	t.Logf("%d samples of %d instructions, %.0f%% brought none; by place in the loop %d", c.Delivered(), stats.Counted, 100*stats.Missed, by)
+	t.Logf("enabled %v, counted for %v; processor time %v", stats.Times[0].Enabled, stats.Times[0].Running, stats.Command.UserTime())
+	t.Logf("%d samples of %d instructions, %.0f%% brought none; by place in the loop %d", c.Delivered(), stats.Times[0].Counted, 100*stats.Times[0].Missed, by)
 	if name, unit := c.Event.Name, c.Event.Unit; name != "instructions" || unit != "instructions" {
 		t.Errorf("event %s in %s", name, unit)
 	}
@@ -151,18 +151,18 @@ func TestCounterShared(t *testing.T) {
 		}
 		defer unix.Close(fd)
 	}
-	rec, stats, err := Record(t.Context(), Options{PIDs: []int{cmd.Process.Pid}, Event: "instructions", Period: 100_003})
+	rec, stats, err := Record(t.Context(), Options{PIDs: []int{cmd.Process.Pid}, Events: []string{"instructions"}, Period: 100_003})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := rec.Counts[0]
-	share := float64(stats.Running) / float64(stats.Enabled)
-	t.Logf("with %d others: counted for %.2f of %v, %d samples", others, share, stats.Enabled, c.Delivered())
+	share := float64(stats.Times[0].Running) / float64(stats.Times[0].Enabled)
+	t.Logf("with %d others: counted for %.2f of %v, %d samples", others, share, stats.Times[0].Enabled, c.Delivered())
 	if share > 0.9 || share < 0.1 {
 		t.Errorf("with %d others the event was counted for %.2f of the time", others, share)
 	}
-	near(t, "instructions by the share of the time", float64(stats.Counted)/share, rounds*roundInsts, 0.25)
-	near(t, "instructions that samples stand for", float64(c.Weight), float64(stats.Counted), 0.15)
+	near(t, "instructions by the share of the time", float64(stats.Times[0].Counted)/share, rounds*roundInsts, 0.25)
+	near(t, "instructions that samples stand for", float64(c.Weight), float64(stats.Times[0].Counted), 0.15)
 }
 
 // TestCounterNames: events of the processor are known by the kernel's names for them, and are those of their
@@ -175,9 +175,9 @@ func TestCounterNames(t *testing.T) {
 			continue
 		}
 		counter(t, name)
-		_, stats, _ := counted(t, Options{Event: name, Period: 200_003})
-		if stats.Counted < roundsRun*roundInsts/2 {
-			t.Errorf("%s: counted %d", name, stats.Counted)
+		_, stats, _ := counted(t, Options{Events: []string{name}, Period: 200_003})
+		if stats.Times[0].Counted < roundsRun*roundInsts/2 {
+			t.Errorf("%s: counted %d", name, stats.Times[0].Counted)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestCounterSystem(t *testing.T) {
 // runFor runs rounds, closes s, and returns the times of its events.
 func runFor(t *testing.T, s *System, exe string) []EventTime {
 	t.Helper()
-	_, _, err := Record(t.Context(), Options{Command: []string{exe, fmt.Sprint(roundsRun)}, Event: "page-faults"})
+	_, _, err := Record(t.Context(), Options{Command: []string{exe, fmt.Sprint(roundsRun)}, Events: []string{"page-faults"}})
 	time.Sleep(tendEvery)
 	times := s.Counters().Events
 	if err := s.Close(); err != nil {

@@ -22,8 +22,8 @@ import (
 // the return address of a procedure without a frame is in a register.
 const dumpsTop = runtime.GOARCH == "amd64"
 
-// samplerAttr returns the attributes of an event that samples user mode.
-func samplerAttr(w *perfEvent, period uint64) *unix.PerfEventAttr {
+// samplerAttr returns the attributes of an event that samples user mode. With ids, its records tell which event they are of.
+func samplerAttr(w *perfEvent, period uint64, ids bool) *unix.PerfEventAttr {
 	a := unix.PerfEventAttr{
 		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample: period,
@@ -35,6 +35,9 @@ func samplerAttr(w *perfEvent, period uint64) *unix.PerfEventAttr {
 		Clockid:          unix.CLOCK_MONOTONIC,
 		Wakeup:           uint32(samplePages*os.Getpagesize()) / 2,
 		Sample_max_stack: MaxStack,
+	}
+	if ids {
+		a.Sample_type |= unix.PERF_SAMPLE_IDENTIFIER
 	}
 	if dumpsTop {
 		a.Sample_type |= unix.PERF_SAMPLE_STACK_USER
@@ -140,7 +143,7 @@ func Probe() ([]Attempt, error) {
 
 // bestOwnEvent is bestEvent for what this process may sample of itself.
 func bestOwnEvent() (*perfEvent, []Attempt, error) {
-	return bestEvent(func(w *perfEvent) *unix.PerfEventAttr { return samplerAttr(w, 10_000_000) }, 0, -1)
+	return bestEvent(func(w *perfEvent) *unix.PerfEventAttr { return samplerAttr(w, 10_000_000, false) }, 0, -1)
 }
 
 // bestEvent opens the events of the ladder for a moment, until one works.

@@ -32,7 +32,7 @@ func TestClimb(t *testing.T) {
 	} {
 		heedsPrecise = !tt.ignores
 		system := &sampler{opt: SystemOptions{Frequency: 199}}
-		for _, attr := range []func(*perfEvent) *unix.PerfEventAttr{system.attr, func(w *perfEvent) *unix.PerfEventAttr { return samplerAttr(w, 1000) }} {
+		for _, attr := range []func(*perfEvent) *unix.PerfEventAttr{system.attr, func(w *perfEvent) *unix.PerfEventAttr { return samplerAttr(w, 1000, false) }} {
 			w, tried := climb(ladder, func(w *perfEvent) error {
 				if !tt.opens(attr(w)) {
 					return unix.EOPNOTSUPP
@@ -102,7 +102,7 @@ func TestEventWay(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if a := samplerAttr(w, 7); a.Type != tt.typ || a.Config != tt.config || w.unit != tt.unit || w.event != tt.name || w.eventPeriod(1000, 3000) != tt.period {
+		if a := samplerAttr(w, 7, false); a.Type != tt.typ || a.Config != tt.config || w.unit != tt.unit || w.event != tt.name || w.eventPeriod(1000, 3000) != tt.period {
 			t.Errorf("%s: %+v, period %d", tt.name, w, w.eventPeriod(1000, 3000))
 		}
 	}
@@ -116,14 +116,46 @@ func TestEventWay(t *testing.T) {
 // TestRecordEvent: each page fault is a sample, and the event is counted all the time.
 func TestRecordEvent(t *testing.T) {
 	exe := build(t, "a")
-	c, stats := run(t, Options{Command: []string{exe}, Event: "page-faults"})
+	c, stats := run(t, Options{Command: []string{exe}, Events: []string{"page-faults"}})
 	if c.Event != (sample.Event{Name: "page-faults", Period: 1, Unit: "events"}) || c.Total < 50 || c.Weight != c.Total {
 		t.Errorf("%d samples, weight %d, of %+v", c.Total, c.Weight, c.Event)
 	}
-	if stats.Enabled == 0 || float64(stats.Running) < 0.9*float64(stats.Enabled) || !stats.Chosen {
+	if stats.Times[0].Enabled == 0 || float64(stats.Times[0].Running) < 0.9*float64(stats.Times[0].Enabled) || !stats.Chosen {
 		t.Errorf("%+v", stats)
 	}
-	if _, _, err := Record(context.Background(), Options{Command: []string{exe}, Event: "nonsense"}); !errors.Is(err, ErrEvent) {
+	if _, _, err := Record(context.Background(), Options{Command: []string{exe}, Events: []string{"nonsense"}}); !errors.Is(err, ErrEvent) {
 		t.Error(err)
+	}
+}
+
+// TestRecordEvents: several events are sampled at once, each with its own samples, also of threads that begin meanwhile.
+func TestRecordEvents(t *testing.T) {
+	exe := build(t, "a")
+	rec, stats, err := Record(t.Context(), Options{Command: []string{exe, "tree", "200"}, Events: []string{"cpu-clock", "page-faults", "minor-faults"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*sample.Counts{}
+	for _, c := range rec.Counts {
+		if err := c.Check(); err != nil {
+			t.Error(err)
+		}
+		byName[c.Event.Name] = c
+	}
+	clock, faults, minor := byName["cpu-clock"], byName["page-faults"], byName["minor-faults"]
+	if len(rec.Counts) != 3 || clock == nil || faults == nil || minor == nil {
+		t.Fatalf("counts of %d events", len(rec.Counts))
+	}
+	if d := float64(faults.Total) / float64(minor.Total); faults.Total < 20 || d < 0.98 || d > 1.02 { // none is read from a disk
+		t.Errorf("%d page faults, %d minor ones", faults.Total, minor.Total)
+	}
+	near(t, "processor time of samples", float64(clock.Weight), float64(stats.Command.UserTime()), 0.25)
+	if len(stats.Times) != 3 || stats.Times[1].Name != "page-faults" || stats.Times[1].Counted < faults.Total {
+		t.Errorf("times %v", stats.Times)
+	}
+	for _, events := range [][]string{{"cpu-clock", "cpu-clock"}, {"cpu-clock", "ptrace-clock"}, {"cpu-clock", "nonsense"}} {
+		if _, _, err := Record(t.Context(), Options{Command: []string{exe}, Events: events}); !errors.Is(err, ErrEvent) {
+			t.Errorf("%q: %v, want an error about the events", events, err)
+		}
 	}
 }

@@ -32,7 +32,7 @@ const takeEvery = 500 * time.Millisecond
 // OpenOwn begins to sample the processes of opt by the clock of the processor. Processes begin their first instruction after
 // that, if they are held.
 func OpenOwn(opt Options) (*OwnSampler, error) {
-	opt.Event = cpuClock
+	opt.Events = []string{cpuClock}
 	return openOwn(func(ctx context.Context, s *OwnSampler) (*sample.Recording, *Stats, error) {
 		opt.own = s
 		return Record(ctx, opt)

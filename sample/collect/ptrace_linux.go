@@ -125,13 +125,13 @@ func newTracer(opt Options, tried []Attempt) (*tracer, error) {
 		threads: map[int]*tracee{},
 		procs:   map[int]*tracedProcess{},
 	}
-	if opt.Event != "" && opt.Period > 0 {
+	if len(opt.Events) > 0 && opt.Period > 0 {
 		t.period = max(time.Duration(opt.Period), minTracePeriod)
 	}
 	t.interval = t.period
 	t.tally = tally{
 		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
-		stats:    &Stats{Tried: tried, Chosen: opt.Event != "", Traced: t.stats},
+		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0, Traced: t.stats},
 		identify: new(fileIDs).identify,
 		epoch:    epoch(),
 	}

@@ -17,7 +17,7 @@ import (
 // tracingInstead returns the attempts with that of ptrace, and why that one is made: because opt asks for it, or
 // because the kernel's events, which gave err, are refused.
 func tracingInstead(opt Options, tried []Attempt, err error) ([]Attempt, *Unavailable) {
-	if opt.Event != "" {
+	if len(opt.Events) > 0 {
 		return tried, nil
 	}
 	var u *Unavailable

@@ -61,6 +61,7 @@ type record struct {
 	body []byte // without header and sample_id
 	side bool   // from a ring of mappings and tasks, not of samples
 	cpu  int    // whose ring it is from
+	id   uint64 // of the event, where rings hold samples of several
 }
 
 // A sampleRecord is the body of a sample.
@@ -123,22 +124,32 @@ func (r *reader) count(size int, field string) int {
 	return int(n)
 }
 
-// splitRecord takes the header and the time off one record of the kernel.
-func splitRecord(b []byte) (record, error) {
+// splitRecord takes the header, the time and, if records have it, the number of the event off one record of the kernel.
+func splitRecord(b []byte, ids bool) (record, error) {
 	r := reader{b: b}
 	rec := record{typ: r.u32("type")}
 	rec.misc = binary.NativeEndian.Uint16(r.take(2, "misc"))
 	r.take(2, "size")
 	if rec.typ == typeSample {
+		if ids {
+			rec.id = r.u64("event id")
+		}
+		rec.body = b[min(r.off, len(b)):]
 		r.take(8+8, "ip and thread")
 		rec.time = r.u64("time")
-		rec.body = b[min(headerSize, len(b)):]
 		return rec, r.err
 	}
-	if len(b) < headerSize+sampleIDSize {
+	idSize := sampleIDSize
+	if ids {
+		idSize += 8
+	}
+	if len(b) < headerSize+idSize {
 		return rec, fmt.Errorf("offset %#x: sample_id: %w", headerSize, errRecord)
 	}
-	end := len(b) - sampleIDSize
+	end := len(b) - idSize
+	if ids {
+		rec.id = binary.NativeEndian.Uint64(b[end+sampleIDSize:])
+	}
 	rec.body = b[headerSize:end]
 	rec.time = binary.NativeEndian.Uint64(b[end+8:])
 	return rec, nil

@@ -76,7 +76,7 @@ func TestDecode(t *testing.T) {
 		{"mapping with another event's mark", raw(typeMmap2, 1<<14, 7, 7, uint64(0x1000), uint64(0x2000), uint64(0), 254, 1, uint64(77), uint64(3), 5, 2, "/bin/a b", id(7, 5)),
 			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, maj: 254, min: 1, inode: 77, generation: 3, prot: 5, path: "/bin/a b"}},
 	} {
-		rec, err := splitRecord(tt.b)
+		rec, err := splitRecord(tt.b, false)
 		if err != nil || rec.time != 5 {
 			t.Errorf("%s: time %d, %v; want 5", tt.name, rec.time, err)
 		}
@@ -98,7 +98,7 @@ func TestDecode(t *testing.T) {
 func TestDecodeTruncated(t *testing.T) {
 	for name, b := range seeds() {
 		for n := range len(b) {
-			rec, err := splitRecord(b[:n])
+			rec, err := splitRecord(b[:n], false)
 			if err == nil && n >= headerSize+sampleIDSize+16 {
 				continue // what is left may make sense; the fuzz target covers it
 			}
@@ -109,7 +109,7 @@ func TestDecodeTruncated(t *testing.T) {
 	}
 	b := rawSample(7, 5, 1)
 	binary.NativeEndian.PutUint64(b[len(b)-8:], 1<<62) // a call chain that cannot be there
-	rec, err := splitRecord(b)
+	rec, err := splitRecord(b, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestDecodeTruncated(t *testing.T) {
 		"huge":                 {uint64(1 << 62), uint64(1), uint64(8)},
 		"missing":              nil,
 	} {
-		rec, err := splitRecord(withTop(rawSample(7, 5, 1), dump...))
+		rec, err := splitRecord(withTop(rawSample(7, 5, 1), dump...), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func FuzzRecord(f *testing.F) {
 		f.Add(b, false, true)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, branches, top bool) {
-		rec, err := splitRecord(b)
+		rec, err := splitRecord(b, false)
 		if err != nil {
 			return
 		}

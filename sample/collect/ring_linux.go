@@ -28,7 +28,8 @@ type ring struct {
 	page *unix.PerfEventMmapPage
 	data []byte
 	side bool
-	cpu  int // whose records it has
+	cpu  int  // whose records it has
+	ids  bool // records have the number of their event
 }
 
 func newRing(fd, pages int, side bool, cpu int) (*ring, error) {
@@ -68,7 +69,7 @@ func (r *ring) read() ([]record, error) {
 		if size < headerSize || size > len(b) {
 			return recs, fmt.Errorf("size %d of %d bytes: %w", size, len(b), errRecord)
 		}
-		rec, err := splitRecord(b[:size])
+		rec, err := splitRecord(b[:size], r.ids)
 		if err != nil {
 			return recs, err
 		}

@@ -88,4 +88,6 @@ type OffCounters struct {
 type EventTime struct {
 	Name             string
 	Enabled, Running time.Duration
+	Counted          uint64  // events while it ran, in its unit; 0 is unknown
+	Missed           float64 // share of Counted that brought no sample, although it should have; those there are stand for it too
 }

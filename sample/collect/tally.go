@@ -2,6 +2,7 @@ package collect
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -37,9 +38,11 @@ func (q *queue) flush(limit uint64, f func(*record) error) error {
 // which they happened.
 type tally struct {
 	spaces   sample.Spaces
-	counts   *sample.Counts
+	counts   *sample.Counts // of the event of what is taken in
 	stats    *Stats
-	layout   sampleLayout
+	layout   sampleLayout                     // of its samples
+	events   []tallied                        // where they are several: all of them
+	ids      map[uint64]int                   // by number of an event: its index there
 	identify func(*mmapRecord) sample.ImageID // may look at the file
 	progress Progress
 	clock    clockMeter
@@ -50,19 +53,56 @@ type tally struct {
 	frames []sample.Frame // likewise
 }
 
+// A tallied is one of several events.
+type tallied struct {
+	counts *sample.Counts
+	layout sampleLayout
+}
+
+// all returns the counts of all events.
+func (t *tally) all() []*sample.Counts {
+	if len(t.events) == 0 {
+		return []*sample.Counts{t.counts}
+	}
+	all := make([]*sample.Counts, len(t.events))
+	for i := range t.events {
+		all[i] = t.events[i].counts
+	}
+	return all
+}
+
+// turnTo has what is taken in be of the event with that number. One that nobody opened is an error.
+func (t *tally) turnTo(id uint64) error {
+	if len(t.events) == 0 {
+		return nil
+	}
+	i, ok := t.ids[id]
+	if !ok {
+		return fmt.Errorf("event id %d of none that was opened: %w", id, errRecord)
+	}
+	t.counts, t.layout = t.events[i].counts, t.events[i].layout
+	return nil
+}
+
 // recording returns what was tallied.
 func (t *tally) recording() *sample.Recording {
-	t.clock.weigh(t.counts)
+	rec := &sample.Recording{}
+	for _, c := range t.all() {
+		t.clock.weigh(c)
+		t.spaces.TellProcesses(c)
+		rec.Counts = append(rec.Counts, c)
+	}
 	t.stats.Clock = t.clock.spread()
-	t.spaces.TellProcesses(t.counts)
-	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{t.counts}})
+	return sample.Merge(rec)
 }
 
 // measureClock measures the clock, if samples of time have come and it is time to: on the processor that sampled returns.
 func (t *tally) measureClock(sampled func() int) {
-	if t.counts.Event.Unit == "ns" && t.counts.Weight > t.counts.Clocked && t.clock.due() {
-		t.clock.measure(sampled())
-		t.clock.weigh(t.counts)
+	for _, c := range t.all() {
+		if c.Event.Unit == "ns" && c.Weight > c.Clocked && t.clock.due() {
+			t.clock.measure(sampled())
+			t.clock.weigh(c)
+		}
 	}
 }
 
@@ -74,18 +114,18 @@ const missedShare = 0.05
 // of a counter may come late by more than a period, or be lost: the kernel then begins a new period, and returns
 // the sample no more than the one. On the AArch64 that QEMU emulates, from 7.2 on, an overflow of any counter
 // but that of cycles is noticed when control next enters the kernel: half of the samples at 500 Hz.
-// Each of so many events may have counted the most part of a period.
-func (t *tally) weigh(events int) {
-	delivered, dropped := t.counts.Delivered(), t.counts.Lost[sample.LostDropped]
-	period := t.counts.Event.Period
+// Each of so many counters may have counted the most part of a period.
+func (e *EventTime) weigh(c *sample.Counts, counters int) {
+	delivered, dropped := c.Delivered(), c.Lost[sample.LostDropped]
+	period := c.Event.Period
 	if delivered == 0 || period == 0 {
 		return
 	}
 	share := float64(delivered) / float64(delivered+dropped)
-	counted := float64(t.stats.Counted) * share
-	if counted > (1+missedShare)*float64(t.counts.Weight)+float64(events)*float64(period) && counted < 1<<62 {
-		t.stats.Missed = 1 - float64(t.counts.Weight)/counted
-		t.counts.Weight = uint64(counted)
+	counted := float64(e.Counted) * share
+	if counted > (1+missedShare)*float64(c.Weight)+float64(counters)*float64(period) && counted < 1<<62 {
+		e.Missed = 1 - float64(c.Weight)/counted
+		c.Weight = uint64(counted)
 	}
 }
 
@@ -93,6 +133,9 @@ func (t *tally) weigh(events int) {
 func (t *tally) record(rec *record) error {
 	switch rec.typ {
 	case typeSample:
+		if err := t.turnTo(rec.id); err != nil {
+			return err
+		}
 		return t.sampled(rec)
 	case typeMmap2:
 		m, err := decodeMmap(rec.body)
@@ -142,6 +185,9 @@ func (t *tally) lost(rec *record) error {
 	case rec.side:
 		t.stats.LostRecords += n
 	default:
+		if err := t.turnTo(rec.id); err != nil {
+			return err
+		}
 		t.lose(sample.LostDropped, n)
 		t.progress.Samples += n
 	}

@@ -26,7 +26,7 @@ func feed(t *testing.T, ta *tally, rings ...[][]byte) {
 	var q queue
 	for _, ring := range rings {
 		for _, b := range ring {
-			rec, err := splitRecord(b)
+			rec, err := splitRecord(b, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -280,15 +280,16 @@ func TestWeigh(t *testing.T) {
 		{"not known what was counted", 500, 0, 0, 500 * period, 0},
 		{"no samples", 0, 0, 1000 * period, 0, 0},
 	} {
-		tl := &tally{counts: sample.NewCounts(sample.CPU{}, sample.Event{Name: "instructions", Period: period, Unit: "instructions"}), stats: &Stats{Counted: tt.counted}}
+		tl := &tally{counts: sample.NewCounts(sample.CPU{}, sample.Event{Name: "instructions", Period: period, Unit: "instructions"}), stats: &Stats{}}
+		e := EventTime{Counted: tt.counted}
 		if tt.samples > 0 {
 			tl.counts.AddSample(tl.counts.Image(sample.ImageID{Path: "/bin/a"}), 1, tt.samples)
 			tl.counts.Weight = tt.samples * period
 		}
 		tl.counts.Lose(sample.LostDropped, tt.dropped)
-		tl.weigh(events)
-		if tl.counts.Weight != tt.weight || tl.stats.Missed != tt.missed {
-			t.Errorf("%s: weight %d, missed %.3f; want %d, %.3f", tt.name, tl.counts.Weight, tl.stats.Missed, tt.weight, tt.missed)
+		e.weigh(tl.counts, events)
+		if tl.counts.Weight != tt.weight || e.Missed != tt.missed {
+			t.Errorf("%s: weight %d, missed %.3f; want %d, %.3f", tt.name, tl.counts.Weight, e.Missed, tt.weight, tt.missed)
 		}
 		if err := tl.counts.Check(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)

@@ -316,6 +316,7 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 		if whole {
 			of := dir.summary.Counts[i]
 			c.Weight, c.Clocked, c.Cycles, c.Excess = of.Weight, of.Clocked, of.Cycles, of.Excess
+			c.Enabled, c.Running = of.Enabled, of.Running
 			for why, n := range dir.summary.Counts[i].Lost {
 				c.Lose(why, n)
 			}
@@ -323,6 +324,7 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 			all := dir.summary.Counts[i].Delivered()
 			c.Weight = share(dir.summary.Counts[i].Weight, c.Total, all)
 			shareClock(c, dir.summary.Counts[i], all)
+			c.Enabled, c.Running = share(dir.summary.Counts[i].Enabled, c.Total, all), share(dir.summary.Counts[i].Running, c.Total, all)
 			c.Excess = dir.summary.Counts[i].ExcessOf(c.Total)
 			shareProbed(c, all)
 		}

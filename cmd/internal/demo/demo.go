@@ -252,7 +252,7 @@ func (d *demo) recordSampled(how string) error {
 			return err
 		}
 	case "ptrace":
-		opt.Event = "ptrace-clock"
+		opt.Events = []string{"ptrace-clock"}
 	}
 	rec, stats, err := collect.Record(context.Background(), opt)
 	if err != nil {

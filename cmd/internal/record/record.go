@@ -96,12 +96,7 @@ func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.
 		l.Notify.Warn("the kernel samples all processes for this: of %d samples in user mode, %d in the kernel and %d idle, %d were of others than those asked for, and are left out",
 			n.User, n.Kernel, n.Idle, n.Filtered)
 	}
-	for _, e := range n.Events {
-		if float64(e.Running) < alwaysCounted*float64(e.Enabled) {
-			l.Notify.Warn("%s was counted for %s of the time (multiplexing reliability): it shares a counter with others, and its counts are of that time, not scaled to all of it; fewer --events have a counter each",
-				e.Name, report.Share(uint64(e.Running), uint64(e.Enabled)))
-		}
-	}
+	l.tellTimes(n.Events)
 	if n.Failed > 0 {
 		l.Notify.Warn("%d samples (%s) dropped: map full; a lower -F drops fewer", n.Failed, report.Share(n.Failed, rec.Samples()+n.Failed))
 	}
@@ -167,21 +162,23 @@ func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Rec
 	return rec, stats, nil
 }
 
-// alwaysCounted is the share of the time from which on an event is taken to have had a
-// counter of its own: switching events on and off takes some, too.
-const alwaysCounted = 0.98
-
 // clockAlike is the ratio of clocks below which they are not told apart.
 const clockAlike = 1.02
 
 // tellRecording says what was recorded and what was lost.
 func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int) {
 	if n := rec.Samples(); n > 0 {
-		rate := fmt.Sprintf(" at %d Hz", hz)
-		if ev := rec.Counts[0].Event; stats.Chosen || ev.Unit != "ns" { // how many that is in a second, the program decides
-			rate = every(ev)
+		var parts []string
+		for _, c := range rec.Counts {
+			name, rate := c.Event.Name, every(c.Event) // how many that is in a second, the program decides
+			if !stats.Chosen {
+				if name = stats.Event(); c.Event.Unit == "ns" {
+					rate = fmt.Sprintf(" at %d Hz", hz)
+				}
+			}
+			parts = append(parts, fmt.Sprintf("%d samples of %s%s", c.Total, name, rate))
 		}
-		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(rec.ByImage()))
+		text := fmt.Sprintf("%s; images: %d", strings.Join(parts, "; "), len(rec.ByImage()))
 		if list := report.Losses(rec.Lost(), n); list != "" {
 			text += "; in no image: " + list
 		}
@@ -193,17 +190,26 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 		}
 		l.Notify.Warn("%s", text)
 	}
-	if float64(stats.Running) < alwaysCounted*float64(stats.Enabled) {
-		l.Notify.Warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others, and counts are of that time, not scaled to all of it; shares are right all the same",
-			report.Share(uint64(stats.Running), uint64(stats.Enabled)))
-	}
-	if stats.Missed > 0 {
-		l.Notify.Warn("%.0f%% of what was counted brought no sample, as interrupts came late or threads ended before; those there are stand for it: nothing to do", 100*stats.Missed)
+	l.tellTimes(stats.Times)
+	for _, e := range stats.Times {
+		if e.Missed > 0 {
+			l.Notify.Warn("%s: %.0f%% of what was counted brought no sample, as interrupts came late or threads ended before; those there are stand for it: nothing to do", e.Name, 100*e.Missed)
+		}
 	}
 	l.tellTraced(stats.Traced)
 	l.tellLostRecords(stats.LostRecords)
 	if stats.Throttled > 0 {
 		l.Notify.Warn("the kernel stopped sampling %d times for a moment, to save time: counts of hot code may be low; a lower -F avoids that", stats.Throttled)
+	}
+}
+
+// tellTimes says which events were not counted all of the time.
+func (l Live) tellTimes(times []collect.EventTime) {
+	for _, e := range times {
+		if float64(e.Running) < sample.AlwaysCounted*float64(e.Enabled) {
+			l.Notify.Warn("%s was counted for %s of the time (multiplexing reliability): it shares a counter with others, and its counts are of that time, not scaled to all of it; shares are right all the same, and fewer events at once have a counter each",
+				e.Name, report.Share(uint64(e.Running), uint64(e.Enabled)))
+		}
 	}
 }
 

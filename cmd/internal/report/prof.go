@@ -34,7 +34,7 @@ func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 				continue
 			}
 			row := ProfRow{Samples: r.Samples, Share: share(r.Samples), Image: ip.ID.Path, Name: NameOf(r.Proc.Name)}
-			if r.Entries.Conf != infer.None {
+			if r.Entries.Conf != infer.None && p.Event.Unit != "events" { // where those occur is not how often code runs
 				row.Executions = &r.Entries.N
 				row.Confidence = r.Entries.Conf.String()
 			}
