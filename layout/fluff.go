@@ -316,10 +316,10 @@ func (s *fluffSearch) judgeProcs() {
 		i := work[len(work)-1]
 		work = work[:len(work)-1]
 		for _, to := range from[i] {
-			if f := &s.procs[to]; !f.reached && !f.entered && s.counts(to) {
+			if f := &s.procs[to]; !f.reached && !f.entered && s.counts(int(to)) {
 				f.reached = true
-				if s.mayRun(to) {
-					work = append(work, to)
+				if s.mayRun(int(to)) {
+					work = append(work, int(to))
 				}
 			}
 		}
@@ -362,16 +362,16 @@ func (s *fluffSearch) reachOne(i int) {
 
 // froms returns the procedures that each procedure refers to, of those that were not
 // entered.
-func (s *fluffSearch) froms() map[int][]int {
-	from := map[int][]int{}
+func (s *fluffSearch) froms() [][]int32 {
+	from := make([][]int32, len(s.procs))
 	for i := range s.procs {
 		if s.procs[i].entered {
 			continue
 		}
 		for _, ref := range s.refs.To(i) {
 			if j := s.ip.Image.Find(ref.From); j >= 0 && !s.procs[j].entered {
-				if to := from[j]; len(to) == 0 || to[len(to)-1] != i {
-					from[j] = append(to, i)
+				if to := from[j]; len(to) == 0 || to[len(to)-1] != int32(i) {
+					from[j] = append(to, int32(i))
 				}
 			}
 		}
@@ -522,16 +522,19 @@ func (s *fluffSearch) wholeItem(i int) FluffItem {
 		item.AtMost = math.Inf(1) // that nothing which may have run leads there says more than its samples
 	}
 	s.share(&item)
-	seen := map[Caller]bool{}
+	var room [maxCallers]Caller
+	callers := room[:0]
 	for _, ref := range s.refs.To(i) {
+		if len(callers) == maxCallers {
+			break
+		}
 		if j := s.ip.Image.Find(ref.From); j >= 0 {
-			c := Caller{s.syms[j].Name, s.procs[j].entered, ref.Address}
-			if !seen[c] && len(item.Callers) < maxCallers {
-				seen[c] = true
-				item.Callers = append(item.Callers, c)
+			if c := (Caller{s.syms[j].Name, s.procs[j].entered, ref.Address}); !slices.Contains(callers, c) {
+				callers = append(callers, c)
 			}
 		}
 	}
+	item.Callers = append([]Caller(nil), callers...) // nil if there are none
 	return item
 }
 

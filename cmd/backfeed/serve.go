@@ -120,9 +120,7 @@ const viewGCPercent = 50
 func (c *cli) view(src *input.Session, files []string, path string) (*web.View, error) {
 	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(viewGCPercent) // of a server from here on: most of its memory stays
-	}
+	boundGarbage(viewGCPercent) // of a server from here on: most of its memory stays
 	v, err := web.NewView(src, report.Style{Mangled: c.mangled})
 	if err != nil {
 		return nil, err

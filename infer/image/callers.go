@@ -26,7 +26,10 @@ func (im *Image) Callers(i int) []int32 {
 
 // lead notes that the instruction at from in s, which is symbol i, calls or jumps to target.
 func (c *codeRefs) lead(im *Image, i int, s *Symbol, from, target Addr) {
-	c.refer(im, s, from, target, false)
+	if c.keep {
+		c.refer(im, s, from, target, false)
+		return
+	}
 	if target >= s.Addr && target-s.Addr < Addr(s.Size) {
 		return
 	}

@@ -58,6 +58,7 @@ type storage struct {
 	open      []int // indices into transfers: indirect jumps not looked at yet
 	edges     []Edge
 	calls     []Call
+	preds     []pred // of the slicer
 }
 
 var spare = sync.Pool{New: func() any { return new(storage) }}

@@ -242,20 +242,29 @@ func newFile(r io.ReaderAt, in *bound.Input) (f *elf.File, err error) {
 	return f, nil
 }
 
-// A segment is a loaded part of the file. Its bytes are read when first asked
-// for, a chunk at a time, so that a large image costs what is looked at.
+// A segment is a loaded part of the file. Its bytes are read when they are asked
+// for, a chunk at a time, so that a large image costs what is looked at, and the last ones are kept.
 type segment struct {
 	lo, hi Addr // bytes that the file has; what follows in memory is zero
 	off    sample.Offset
 	exec   bool
 	file   io.ReaderAt
 	chunks []atomic.Pointer[[]byte]
+
+	mu   sync.Mutex
+	kept []int // chunks that are in memory, up to keptChunks of them
+	next int   // of kept: the one that was read first, when there are so many
 }
 
-const chunkSize = 1 << 18
+// Of a segment, 32 MB are kept: most have no more. Those of chromium have 290, of which a pass over all procedures looks at each
+// but once.
+const (
+	chunkSize  = 1 << 18
+	keptChunks = 128
+)
 
 func newSegment(file io.ReaderAt, lo Addr, size uint64, off sample.Offset, exec bool) *segment {
-	return &segment{lo, lo + Addr(size), off, exec, file, make([]atomic.Pointer[[]byte], (size+chunkSize-1)/chunkSize)}
+	return &segment{lo: lo, hi: lo + Addr(size), off: off, exec: exec, file: file, chunks: make([]atomic.Pointer[[]byte], (size+chunkSize-1)/chunkSize)}
 }
 
 // chunk returns the i-th chunk, or nil if the file cannot be read. Two goroutines
@@ -270,7 +279,21 @@ func (s *segment) chunk(i int) []byte {
 		return nil
 	}
 	s.chunks[i].Store(&b)
+	s.keep(i)
 	return b
+}
+
+// keep lets the chunk go that was read first, where there are too many with chunk i. Who still has its bytes keeps them.
+func (s *segment) keep(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.kept) < keptChunks {
+		s.kept = append(s.kept, i)
+		return
+	}
+	s.chunks[s.kept[s.next]].Store(nil)
+	s.kept[s.next] = i
+	s.next = (s.next + 1) % keptChunks
 }
 
 // bytes returns the n bytes at a, which the caller knows to be inside.

@@ -24,8 +24,12 @@ func (im *Image) landingPads(s *Symbol) []Addr {
 	return slices.Compact(out)
 }
 
-// maxLSDA bounds what is read of an exception table: it does not say how long it is.
-const maxLSDA = 1 << 20
+// maxLSDA bounds what is read of an exception table: a compiler's are smaller by far. lsdaHeader has room for what comes before the
+// call sites, of which the longest are five integers.
+const (
+	maxLSDA    = 1 << 20
+	lsdaHeader = 64
+)
 
 // readLSDA returns the landing pads of an exception table, as GCC's
 // unwind-c++ personality reads it (libstdc++-v3/libsupc++/eh_personality.cc):
@@ -46,7 +50,8 @@ func (im *Image) readLSDA(f *frame) []Addr {
 	if seg == nil {
 		return nil
 	}
-	d := frameReader{base: f.lsda, b: im.read(f.lsda, int(min(maxLSDA, seg.hi-f.lsda)))}
+	most := uint64(min(maxLSDA, seg.hi-f.lsda))
+	d := frameReader{base: f.lsda, b: im.read(f.lsda, int(min(lsdaHeader, most)))}
 	base := f.lo
 	if enc := byte(d.uint(1, "landing pad encoding")); enc != encOmit {
 		base = d.pointer(enc, "landing pad base")
@@ -56,10 +61,10 @@ func (im *Image) readLSDA(f *frame) []Addr {
 	}
 	enc := byte(d.uint(1, "call site encoding"))
 	size := d.uleb("call site size")
-	if d.err != nil || size > uint64(len(d.b)-d.off) {
+	if d.err != nil || size > most-uint64(d.off) {
 		return nil
 	}
-	d.b = d.b[:d.off+int(size)]
+	d.b = im.read(f.lsda, d.off+int(size))
 	var out []Addr
 	for d.off < len(d.b) {
 		d.value(enc, "call site")

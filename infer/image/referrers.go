@@ -1,7 +1,6 @@
 package image
 
 import (
-	"cmp"
 	"debug/elf"
 	"slices"
 	"strings"
@@ -29,8 +28,8 @@ const (
 // A Ref is an instruction that refers to a procedure from another one.
 type Ref struct {
 	From    Addr
-	To      int  // symbol
-	Address bool // it computes the address of the procedure; otherwise it calls it, or jumps into it
+	To      int32 // symbol
+	Address bool  // it computes the address of the procedure; otherwise it calls it, or jumps into it
 }
 
 // To returns the instructions that refer to symbol i, by address.
@@ -62,18 +61,31 @@ func (im *Image) References() *References {
 			mark(target, Pointed)
 		}
 	})
-	for _, part := range im.scanCode(true) {
-		r.refs = append(r.refs, part.refs...)
+	r.sort(im.scanCode(true))
+	return r
+}
+
+// sort takes the references of the parts, and orders them by symbol, then by address, as they are in each part.
+func (r *References) sort(parts []codeRefs) {
+	n := 0
+	for i := range parts {
+		n += len(parts[i].refs)
+		for _, ref := range parts[i].refs {
+			r.start[ref.To+1]++
+		}
 	}
-	slices.SortFunc(r.refs, func(a, b Ref) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From)) })
-	r.refs = slices.Clip(slices.Compact(r.refs))
-	for _, ref := range r.refs {
-		r.start[ref.To+1]++
-	}
-	for i := range syms {
+	for i := range r.Reach {
 		r.start[i+1] += r.start[i]
 	}
-	return r
+	r.refs = make([]Ref, n)
+	at := slices.Clone(r.start)
+	for i := range parts {
+		for _, ref := range parts[i].refs {
+			r.refs[at[ref.To]] = ref
+			at[ref.To]++
+		}
+		parts[i].refs = nil
+	}
 }
 
 // atStart reports whether s is code that runs at the start or the end of a process as its section says.
@@ -105,12 +117,12 @@ func (im *Image) startArrays() (es []extent) {
 
 // refer notes that the instruction at a in s refers to target.
 func (c *codeRefs) refer(im *Image, s *Symbol, a, target Addr, address bool) {
-	if !c.keep || target >= s.Addr && target-s.Addr < Addr(s.Size) {
+	if target >= s.Addr && target-s.Addr < Addr(s.Size) {
 		return
 	}
 	j := im.Find(target)
 	if j < 0 || address && im.Symbols()[j].Addr != target {
 		return
 	}
-	c.refs = append(c.refs, Ref{From: a, To: j, Address: address})
+	c.refs = append(c.refs, Ref{From: a, To: int32(j), Address: address})
 }

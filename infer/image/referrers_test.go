@@ -58,7 +58,7 @@ int main(void) { void (*p)(void); from(&p); p(); table[x](); return 0; }
 			var by []string
 			for _, ref := range refs.To(i) {
 				by = append(by, im.Symbols()[im.Find(ref.From)].Name)
-				if ref.To != i || ref.Address != tt.address {
+				if int(ref.To) != i || ref.Address != tt.address {
 					t.Errorf("%s: %s: %+v", kind, tt.name, ref)
 				}
 			}

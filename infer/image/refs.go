@@ -110,7 +110,7 @@ func (im *Image) scanCode(keep bool) []codeRefs {
 			for i := lo; i < min(lo+scanPart, len(syms)); i++ {
 				p.scan(im, i, &syms[i])
 			}
-			p.data = sortedSet(p.data)
+			p.data, p.refs = sortedSet(p.data), slices.Clone(p.refs)
 			p.buf = nil
 		}()
 	}
@@ -248,7 +248,7 @@ type codeRefs struct {
 
 	got extent // slots that may be of functions
 
-	keep bool // whether to fill refs
+	keep bool // whether to fill refs, and nothing else
 	refs []Ref
 
 	lo  Addr   // of buf
@@ -276,9 +276,12 @@ func (c *codeRefs) codeOf(im *Image, s *Symbol) []byte {
 
 // add notes an address that the instruction at from in s computes.
 func (c *codeRefs) add(im *Image, s *Symbol, from, a Addr) {
-	if im.executable(a) {
+	if c.keep {
+		if im.executable(a) {
+			c.refer(im, s, from, a, true)
+		}
+	} else if im.executable(a) {
 		c.code = append(c.code, a)
-		c.refer(im, s, from, a, true)
 	} else {
 		c.data = append(c.data, a)
 	}
@@ -297,7 +300,7 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 		a := s.Addr + Addr(off)
 		in := im.asKernel(d.inst(code[off:], a))
 		off += in.Len
-		if d.mem && d.base == ripReg {
+		if d.mem && d.base == ripReg && !c.keep {
 			c.readSlot(im, i, a+Addr(in.Len)+Addr(d.disp), in.Class&(IndCall|IndJump) != 0)
 		}
 		switch {

@@ -1,5 +1,10 @@
 package image
 
+import (
+	"cmp"
+	"slices"
+)
+
 // reg is a general register: 0-15 on x86-64 by encoding, 0-30 and spReg on AArch64.
 type reg = int8
 
@@ -79,7 +84,7 @@ func add(v, w value, shift uint8) (value, bool) {
 // decoded so far. It is only asked at indirect jumps.
 type slicer struct {
 	b     *builder
-	preds map[int][]int // offsets of the jumps to an offset
+	preds []pred
 	steps int
 	most  int64        // values of the narrowest types that an index came through, the widest of all paths
 	busy  map[int]bool // offsets of the instructions whose operands are being followed
@@ -88,24 +93,43 @@ type slicer struct {
 // maxSteps bounds the work for one question about an indirect jump.
 const maxSteps = 20000
 
+// A pred is a jump to an offset.
+type pred struct {
+	to, off int32
+	n       int32 // as they were found
+}
+
 func newSlicer(b *builder) *slicer {
-	s := &slicer{b: b, preds: make(map[int][]int), busy: make(map[int]bool)}
+	s := &slicer{b: b, preds: b.preds[:0], busy: make(map[int]bool)}
+	add := func(to Addr, from int) {
+		if off, ok := b.inside(to); ok {
+			s.preds = append(s.preds, pred{int32(off), int32(from), int32(len(s.preds))})
+		}
+	}
 	for i := range b.transfers {
 		t := &b.transfers[i]
 		if t.Class&(Jump|CondJump) != 0 {
-			if off, ok := b.inside(t.Target); ok {
-				s.preds[off] = append(s.preds[off], t.off)
-			}
+			add(t.Target, t.off)
 		}
 		if t.table != nil {
 			for _, a := range t.table.targets {
-				if off, ok := b.inside(a); ok {
-					s.preds[off] = append(s.preds[off], t.off)
-				}
+				add(a, t.off)
 			}
 		}
 	}
+	slices.SortFunc(s.preds, func(a, b pred) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.n, b.n)) })
+	b.preds = s.preds
 	return s
+}
+
+// jumpsTo returns the jumps to off.
+func (s *slicer) jumpsTo(off int) []pred {
+	lo, _ := slices.BinarySearchFunc(s.preds, int32(off), func(p pred, off int32) int { return cmp.Compare(p.to, off) })
+	hi := lo
+	for hi < len(s.preds) && s.preds[hi].to == int32(off) {
+		hi++
+	}
+	return s.preds[lo:hi]
 }
 
 // A step leads to an instruction: from the one at off, by its
@@ -121,8 +145,8 @@ func (s *slicer) before(off int) (steps []step, entry bool) {
 	if b.mark[off]&markFall != 0 {
 		steps = append(steps, step{b.instAt(off - 1), false})
 	}
-	for _, p := range s.preds[off] {
-		steps = append(steps, step{p, true})
+	for _, p := range s.jumpsTo(off) {
+		steps = append(steps, step{int(p.off), true})
 	}
 	return steps, b.mark[off]&markEntry != 0 || len(steps) == 0
 }

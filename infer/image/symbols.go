@@ -690,6 +690,9 @@ func (im *Image) uncovered(symbols []Symbol) float64 {
 	return float64(missing) / float64(max(all, 1))
 }
 
+// longestInst is the most bytes of an instruction, of x86-64.
+const longestInst = 15
+
 // callTargets returns where the direct calls of the image lead to, its entry point
 // and its initial and final functions, by address. It decodes each section end
 // to end: what it makes of data in between is unlikely to be a call to code.
@@ -705,20 +708,31 @@ func (im *Image) callTargets() []Addr {
 		}
 	}
 	var d x86
+	var b []byte
 	for _, r := range im.regions {
-		b := im.code(r.lo, r.hi)
-		for off := 0; off < len(b); {
-			at := r.lo + Addr(off)
-			var inst Inst
-			if im.Arch == AArch64 {
-				inst = armInst(b[off:], at)
-			} else {
-				inst = d.inst(b[off:], at)
+		for lo := r.lo; lo < r.hi; {
+			if b = im.peek(lo, min(scanWindow, r.hi-lo), b); len(b) == 0 {
+				break
 			}
-			if inst.Class&DirCall != 0 {
-				targets = append(targets, inst.Target)
+			whole := len(b) // of the instructions that are in b
+			if lo+Addr(whole) < r.hi {
+				whole -= longestInst
 			}
-			off += max(inst.Len, 1)
+			off := 0
+			for off < whole {
+				at := lo + Addr(off)
+				var inst Inst
+				if im.Arch == AArch64 {
+					inst = armInst(b[off:], at)
+				} else {
+					inst = d.inst(b[off:], at)
+				}
+				if inst.Class&DirCall != 0 {
+					targets = append(targets, inst.Target)
+				}
+				off += max(inst.Len, 1)
+			}
+			lo += Addr(off)
 		}
 	}
 	slices.Sort(targets)

@@ -312,8 +312,8 @@ func initVEX() {
 // decode reads the instruction at the start of b. It accepts more than
 // processors do: what it must never do is to misjudge what compilers emit.
 func (d *x86) decode(b []byte) {
-	if len(b) > 15 {
-		b = b[:15] // the architectural limit
+	if len(b) > longestInst {
+		b = b[:longestInst] // the architectural limit
 	}
 	*d = x86{base: noReg, index: noReg}
 	i := 0
