@@ -23,8 +23,8 @@ func (im *Image) WalkInsts(p *Proc) []trace.Inst {
 }
 
 // WalkSymbol returns what walks take the code of symbol i for, like WalkInsts, and where its direct calls and jumps lead outside it, by
-// where they are. It takes code from its start to its end for instructions, without looking for what may run, which costs a
-// fifth; where that cannot be so, as a jump goes into the middle of one or bytes are none, it decodes as Proc does.
+// where they are. It takes code from its start to its end for instructions, without looking for what may run: half the
+// work, and none for the rest of the image; where that cannot be so, as a jump goes into the middle of one or bytes are none, it decodes as Proc does.
 func (im *Image) WalkSymbol(i int) (insts []trace.Inst, to []Addr, err error) {
 	if insts, to, ok := im.walkStraight(i); ok {
 		return insts, to, nil

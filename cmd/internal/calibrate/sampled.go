@@ -9,6 +9,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/sample/kernel"
 )
 
 // A sampledImage is an image with samples, and in which procedures most of them are: what walks begin with. Where blocks begin and end
@@ -37,10 +38,10 @@ func hottest(in map[sample.ImageID]uint64) []sample.ImageID {
 	return weightiest(in, probedImages, sample.ImageID.Compare)
 }
 
-// byImage adds the samples of rec in images with a file, by key.
+// byImage adds the samples of rec in images with a file, by key: those that walks and probes may be in.
 func byImage(in map[sample.ImageID]uint64, rec *sample.Recording) {
 	for id, n := range rec.ByImage() {
-		if input.Fileless(id) == nil {
+		if input.Fileless(id) == nil && !kernel.Is(id) {
 			in[id.Key()] += n
 		}
 	}
@@ -108,9 +109,10 @@ func (k *Calibrator) addSymbols(s *sampledImage, ic *sample.ImageCounts) {
 	}
 }
 
-// What it takes of this process: to open an image, for each MB of its code (openCost), with its symbols; to decode what walks go through and put that together, for each
-// piece of pieceSize bytes that has samples (pieceCost): procedures have others, too; and to have graphs of that, for which all code is looked through
-// (scanCost for each MB) and blocks are found (graphCost for each instruction).
+// What it takes of this process: openCost to open an image with its symbols, for each MB of its code; pieceCost to decode what walks go through and put
+// that together, for each piece of pieceSize bytes that has samples, though procedures have others, too; and for graphs of that, scanCost for each MB of
+// code, all of which is looked through, and graphCost for each instruction, to find blocks. Of PostgreSQL's server, these foresee 0.19 s of a first choice, which
+// takes 0.21 to 0.25, and graphs had taken 0.64 s, on a processor (EPYC) that others wanted, too.
 const (
 	openCost  = 10 * time.Millisecond
 	pieceCost = 100 * time.Microsecond

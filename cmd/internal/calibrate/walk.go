@@ -135,6 +135,9 @@ func (k *Calibrator) setWalks() error {
 	}
 	begins := k.mayWalk() && !k.inKernel.Load()
 	if !k.missed(code, walks) && !begins {
+		if k.inKernel.Load() { // what they leave for cannot be added
+			k.outside.Store(new(k.wentOutside()))
+		}
 		return nil
 	}
 	known := 0 // what is decoded costs little

@@ -64,6 +64,41 @@ func TestWalkedCode(t *testing.T) {
 	}
 }
 
+// TestHottest: images are looked into until they have enough of the samples in files.
+func TestHottest(t *testing.T) {
+	id := func(path string) sample.ImageID { return sample.ImageID{Path: path} }
+	for _, tt := range []struct {
+		name string
+		in   map[sample.ImageID]uint64
+		want []sample.ImageID
+	}{
+		{"nothing", nil, nil},
+		{"one has all", map[sample.ImageID]uint64{id("/a"): 1}, []sample.ImageID{id("/a")}},
+		{"most first", map[sample.ImageID]uint64{id("/a"): 30, id("/b"): 50, id("/c"): 20}, []sample.ImageID{id("/b"), id("/a"), id("/c")}},
+		{"not what has little", map[sample.ImageID]uint64{id("/a"): 970, id("/b"): 15, id("/c"): 10, id("/d"): 5}, []sample.ImageID{id("/a"), id("/b")}},
+	} {
+		rec := &sample.Recording{}
+		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1, Unit: "ns"})
+		for id, n := range tt.in {
+			c.AddSample(c.Image(id), 1, n)
+		}
+		c.AddSample(c.Image(id("[vdso]")), 1, 1000) // that is no file
+		c.AddSample(c.Image(sample.ImageID{Path: "[kernel]", Build: sample.BuildID{1}}), 1, 1000)
+		rec.Add(c)
+		in := map[sample.ImageID]uint64{}
+		if byImage(in, rec); !slices.Equal(hottest(in), tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, hottest(in), tt.want)
+		}
+	}
+	many := map[sample.ImageID]uint64{}
+	for i := range 2 * probedImages {
+		many[id(string(rune('a'+i)))] = 1
+	}
+	if n := len(hottest(many)); n != probedImages {
+		t.Errorf("%d images, want %d", n, probedImages)
+	}
+}
+
 func TestMissedCode(t *testing.T) {
 	ip, procs := walkedProcs(t, [3]uint64{90, 2, 8})
 	at := func(i int) trace.Left {
