@@ -400,11 +400,12 @@ looped=(bash -c '
 	done' bash)
 
 # recorded SECONDS BUILD RECORDER... has RECORDER, to which a command is added, record runs of BUILD
-# for so long: of a server, one run under load, without its clients. What ALONE in the environment says
+# for so long: of a server, one run under load, without its clients; what it and RECORDER said is in BUILD.served. What ALONE in the environment says
 # precedes it: "flock FILE" where several scripts of one machine are to record one at a time.
 recorded() {
 	if [ -n "$server" ]; then
 		seconds=$1 ${ALONE:-} bash run.sh sampled "${@:3}" "$dir/$2" >/dev/null
+		cp server.log "$2.served"
 	else
 		${ALONE:-} "${@:3}" "${looped[@]}" "$1" "$dir/$2"
 	fi
