@@ -207,6 +207,51 @@ func TestHoles(t *testing.T) {
 	}
 }
 
+// words is memory of 64-bit words.
+type words map[uint64]uint64
+
+func (m words) At(a uint64, b []byte) error {
+	for i := range b {
+		at := a + uint64(i)
+		b[i] = byte(m[at&^7] >> (8 * (at & 7)))
+	}
+	return nil
+}
+
+func (words) Close() error { return nil }
+
+// TestTracedPointers: on AArch64, a pointer before a procedure, to what traces it, is no code of the one before.
+func TestTracedPointers(t *testing.T) {
+	const start = uint64(0xffff800080010000)
+	c := &Code{Machine: elf.EM_AARCH64, Parts: []Part{{".text", start, start + 1<<18, true}}, Symbols: []Symbol{
+		{"f", start, 0x100, 't'}, {"alias_of_f", start, 0x100, 'T'}, {"g", start + 0x100, 0x20000, 'T'}, {"h", start + 0x20100, 8, 'T'}, {"last", start + 0x20108, 0x100, 'T'},
+	}}
+	m := words{start + 0xf8: 0xffffa1b8c661f540, start + 0x200f8: 0xd65f03c0d503201f /* nop, ret */, start + 0x20100: 0xffffa1b8c661f540}
+	for machine, want := range map[elf.Machine]map[string]uint64{
+		elf.EM_AARCH64: {"f": 0xf8, "alias_of_f": 0xf8, "g": 0x20000, "h": 8, "last": 0x100},
+		elf.EM_X86_64:  {"f": 0x100, "alias_of_f": 0x100, "g": 0x20000, "h": 8, "last": 0x100},
+	} {
+		c.Machine = machine
+		var b bytes.Buffer
+		if err := c.WriteELF(&b, m); err != nil {
+			t.Fatal(err)
+		}
+		f, err := elf.NewFile(bytes.NewReader(b.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		symbols, err := f.Symbols()
+		if err != nil || len(symbols) != len(want) {
+			t.Fatal(len(symbols), err)
+		}
+		for _, s := range symbols {
+			if s.Size != want[s.Name] {
+				t.Errorf("%v: %s has %#x bytes, want %#x", machine, s.Name, s.Size, want[s.Name])
+			}
+		}
+	}
+}
+
 // TestDisk: a writer that fails is told of.
 func TestDisk(t *testing.T) {
 	if err := testCode(t).WriteELF(failing{}, fakeMemory{}); !errors.Is(err, errFull) {

@@ -38,6 +38,8 @@ type elfWriter struct {
 	sections []elf.Section64
 	segments []elf.Prog64
 	end      uint64 // of what has its place
+
+	pointers map[uint64]bool // by address: a pointer lies before what begins there, see findPointers
 }
 
 func up(n, align uint64) uint64 { return (n + align - 1) &^ (align - 1) }
@@ -70,7 +72,7 @@ func (w *elfWriter) addSymbols() (locals int) {
 			case s.Type == 'w', s.Type == 'W', strings.HasPrefix(s.Name, "__ia32_"): // of a system call, which has the name __x64_ too
 				bind = elf.STB_WEAK
 			}
-			w.symbols = append(w.symbols, elf.Sym64{Name: uint32(w.strings.Len()), Info: elf.ST_INFO(bind, elf.STT_FUNC), Shndx: textIndex, Value: s.Addr, Size: s.Size})
+			w.symbols = append(w.symbols, elf.Sym64{Name: uint32(w.strings.Len()), Info: elf.ST_INFO(bind, elf.STT_FUNC), Shndx: textIndex, Value: s.Addr, Size: w.size(&s)})
 			w.strings.WriteString(s.Name + "\x00")
 		}
 		if local {
@@ -78,6 +80,50 @@ func (w *elfWriter) addSymbols() (locals int) {
 		}
 	}
 	return locals
+}
+
+// size is that of a symbol without what belongs to the next one.
+func (w *elfWriter) size(s *Symbol) uint64 {
+	if s.Size > pointerSize && w.pointers[s.Addr+s.Size] {
+		return s.Size - pointerSize
+	}
+	return s.Size
+}
+
+// On AArch64, kernels built with DYNAMIC_FTRACE_WITH_CALL_OPS (6.3 and later) keep a pointer to what traces a procedure in the
+// two words before it (ftrace_call_adjust in arch/arm64/kernel/ftrace.c). These are no code of the one before. Addresses of
+// the kernel begin with 16 bits that are set.
+const (
+	pointerSize  = 8
+	leastPointer = 0xffff << 48
+)
+
+// findPointers finds those, where symbols end in memory that can be read.
+func (w *elfWriter) findPointers(m Memory) {
+	if w.c.Machine != elf.EM_AARCH64 {
+		return
+	}
+	w.pointers = map[uint64]bool{}
+	var chunk []byte
+	var from uint64
+	for _, s := range w.c.Symbols { // by address
+		end := s.Addr + s.Size
+		if s.Size <= pointerSize || end%pointerSize != 0 || end < s.Addr {
+			continue
+		}
+		if at := end - pointerSize; at < from || end > from+uint64(len(chunk)) {
+			from = at
+			if chunk = make([]byte, chunkSize); m.At(from, chunk) != nil { // what follows may be out of reach
+				if chunk = chunk[:pointerSize]; m.At(from, chunk) != nil {
+					chunk = nil
+					continue
+				}
+			}
+		}
+		if binary.LittleEndian.Uint64(chunk[end-pointerSize-from:]) >= leastPointer {
+			w.pointers[end] = true
+		}
+	}
 }
 
 // Indices of sections.
@@ -134,6 +180,7 @@ func (c *Code) WriteELF(out io.Writer, m Memory) error {
 		return err
 	}
 	w := &elfWriter{c: c}
+	w.findPointers(m)
 	w.layOut()
 	to := &counted{w: bufio.NewWriterSize(out, 1<<16)}
 	to.values(w.header(), w.segments, w.note())
