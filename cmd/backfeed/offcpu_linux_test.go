@@ -99,6 +99,9 @@ func TestOffCPU(t *testing.T) {
 		if name == "way_run" { // a hypervisor's time may be none of the thread's own, and the thread be on the processor
 			said[name] = waited{0.95 * said[name].least, said[name].most}
 		}
+		if name == "way_sleep" && testtool.Prebuilt() != "" { // it comes first, when emulated processors have no rows of stacks yet, and then callers lack
+			said[name] = waited{0, said[name].most}
+		}
 		got := sum[name][""]
 		t.Logf("%s: %.1f ms, %v; it says %.1f to %.1f", name, got/1e6, sum[name], said[name].least/1e6, said[name].most/1e6)
 		if !said[name].near(got) {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -149,7 +150,9 @@ func TestRecordEvents(t *testing.T) {
 	if d := float64(faults.Total) / float64(minor.Total); faults.Total < 20 || d < 0.98 || d > 1.02 { // none is read from a disk
 		t.Errorf("%d page faults, %d minor ones", faults.Total, minor.Total)
 	}
-	near(t, "processor time of samples", float64(clock.Weight), float64(stats.Command.UserTime()), 0.25)
+	if testtool.Prebuilt() == "" { // an emulated processor may be late with every second interrupt
+		near(t, "processor time of samples", float64(clock.Weight), float64(stats.Command.UserTime()), 0.25)
+	}
 	if len(stats.Times) != 3 || stats.Times[1].Name != "page-faults" || stats.Times[1].Counted < faults.Total {
 		t.Errorf("times %v", stats.Times)
 	}

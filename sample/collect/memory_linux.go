@@ -62,6 +62,8 @@ func openProgramMemory() (*programMemory, error) {
 		m.Close()
 		return nil, err
 	}
+	// Whether programs can be run so is found out at the first time, by loading one, which the limit would forbid later.
+	m.program.Run(&ebpf.RunOptions{Context: [2]uint64{}})
 	return m, nil
 }
 
