@@ -218,10 +218,7 @@ func (b *builder) literal(off int, in Inst) {
 
 // decode reads the instruction at off.
 func (b *builder) decode(off int) Inst {
-	if b.im.Arch == AArch64 {
-		return b.im.asKernel(armInst(b.code[off:], b.lo+Addr(off)))
-	}
-	return b.im.asKernel(b.x86.inst(b.code[off:], b.lo+Addr(off)))
+	return b.im.inst(&b.x86, b.code[off:], b.lo+Addr(off))
 }
 
 const lockPrefix = 0xf0
@@ -727,11 +724,8 @@ func (blk *Block) checkExit(p *Proc, fall bool, tails int) error {
 
 // decodeOne decodes one instruction of code, which lies at a.
 func (im *Image) decodeOne(code []byte, a Addr) Inst {
-	if im.Arch == AArch64 {
-		return armInst(code, a)
-	}
 	var d x86
-	return d.inst(code, a)
+	return im.inst(&d, code, a)
 }
 
 // throughSlot returns the target and the name of the procedure that an indirect

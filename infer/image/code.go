@@ -13,14 +13,19 @@ func (im *Image) Insts(b *Block) []Inst {
 	return out
 }
 
-// instIn decodes the first instruction of code, the rest of a block. On x86-64, d
-// then holds it.
-func (im *Image) instIn(d *x86, code []byte, a Addr) Inst {
+// inst decodes the first instruction of code, which lies at a. On x86-64, d then holds it.
+func (im *Image) inst(d *x86, code []byte, a Addr) Inst {
 	if im.Arch == AArch64 {
 		return im.asKernel(armInst(code, a))
 	}
-	in := im.asKernel(d.inst(code, a))
-	if in.Class&Bad != 0 && len(code) == 1 && code[0] == lockPrefix {
+	return im.asKernel(d.inst(code, a))
+}
+
+// instIn decodes the first instruction of code, the rest of a block. On x86-64, d
+// then holds it.
+func (im *Image) instIn(d *x86, code []byte, a Addr) Inst {
+	in := im.inst(d, code, a)
+	if im.Arch == X86_64 && in.Class&Bad != 0 && len(code) == 1 && code[0] == lockPrefix {
 		in.Class = Locked // jumped over, see splitLock
 	}
 	return in

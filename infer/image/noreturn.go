@@ -286,13 +286,7 @@ func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []
 		}
 		seen[off] = true
 		at := s.Addr + Addr(off)
-		var in Inst
-		if q.im.Arch == AArch64 {
-			in = armInst(code[off:], at)
-		} else {
-			in = q.x86.inst(code[off:], at)
-		}
-		in = q.im.asKernel(in)
+		in := q.im.inst(&q.x86, code[off:], at)
 		next := off + in.Len
 		switch {
 		case in.Class&Trap != 0:

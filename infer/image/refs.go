@@ -298,7 +298,7 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 	fixed := im.elf.Type == elf.ET_EXEC
 	for off := 0; off < len(code); {
 		a := s.Addr + Addr(off)
-		in := im.asKernel(d.inst(code[off:], a))
+		in := im.inst(&d, code[off:], a)
 		off += in.Len
 		if d.mem && d.base == ripReg && !c.keep {
 			c.readSlot(im, i, a+Addr(in.Len)+Addr(d.disp), in.Class&(IndCall|IndJump) != 0)

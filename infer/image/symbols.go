@@ -721,12 +721,7 @@ func (im *Image) callTargets() []Addr {
 			off := 0
 			for off < whole {
 				at := lo + Addr(off)
-				var inst Inst
-				if im.Arch == AArch64 {
-					inst = armInst(b[off:], at)
-				} else {
-					inst = d.inst(b[off:], at)
-				}
+				inst := im.inst(&d, b[off:], at)
 				if inst.Class&DirCall != 0 {
 					targets = append(targets, inst.Target)
 				}
