@@ -249,6 +249,13 @@ func (c *Counts) Reliability() float64 {
 // takes some, too.
 const AlwaysCounted = 0.98
 
+// Measure takes over what of knows of all its samples together: what they stand for, the clock, how long the event was counted, and
+// how their number varies. It is for other counts of the same samples.
+func (c *Counts) Measure(of *Counts) {
+	c.Weight, c.Clocked, c.Cycles, c.Excess = of.Weight, of.Clocked, of.Cycles, of.Excess
+	c.Enabled, c.Running = of.Enabled, of.Running
+}
+
 // Dispersion is how many times as large the variance of a number of samples is as chance makes it: 1, or more where samples
 // were scaled up, as one that counts for nine is not nine. So many samples tell as much as their number divided by it.
 // A sum has the mean of its parts, by samples: Kish's effective size (Survey Sampling, 1965, section 11.7).

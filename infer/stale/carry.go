@@ -50,8 +50,7 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		m.paths()
 		m.targets()
 		m.observed(report)
-		m.out.Weight, m.out.Clocked, m.out.Cycles, m.out.Excess = c.Weight, c.Clocked, c.Cycles, c.Excess
-		m.out.Enabled, m.out.Running = c.Enabled, c.Running
+		m.out.Measure(c)
 		out.Add(m.out)
 	}
 	for _, c := range rec.Off { // stays with the build that waited: nothing is made of it for a newer one

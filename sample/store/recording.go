@@ -314,9 +314,7 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 			c.Total = add(c.Total, ic.Samples())
 		}
 		if whole {
-			of := dir.summary.Counts[i]
-			c.Weight, c.Clocked, c.Cycles, c.Excess = of.Weight, of.Clocked, of.Cycles, of.Excess
-			c.Enabled, c.Running = of.Enabled, of.Running
+			c.Measure(dir.summary.Counts[i])
 			for why, n := range dir.summary.Counts[i].Lost {
 				c.Lose(why, n)
 			}

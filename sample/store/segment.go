@@ -434,8 +434,7 @@ func summarise(rec *sample.Recording) *sample.Recording {
 	sum := &sample.Recording{}
 	for _, c := range rec.Counts {
 		s := sample.NewCounts(c.CPU, c.Event)
-		s.Weight, s.Clocked, s.Cycles, s.Excess = c.Weight, c.Clocked, c.Cycles, c.Excess
-		s.Enabled, s.Running = c.Enabled, c.Running
+		s.Measure(c)
 		if n := inImages(c); n > 0 {
 			s.AddSample(s.Image(everything), 0, n)
 		}
