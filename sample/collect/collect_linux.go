@@ -3,7 +3,6 @@ package collect
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -514,26 +513,23 @@ func (s *session) collect(ctx context.Context) error {
 	return nil
 }
 
-// readTimes adds up how long the samplers were to count, and did, and what they counted: 8 value, 8 time
-// enabled, 8 time running. Those of children that have ended are in their parents'. An
+// readTimes adds up how long the samplers were to count, and did, and what they counted. Those of children that have ended are in their parents'. An
 // event of a thread on one processor is enabled while the thread runs on any, but can
 // run on its own alone: of a thread's events, the times running add up to the one
 // time enabled. Pauses switch them off and on one after another, so that their times enabled differ: the
 // shortest is the one that all had, and the others would pass for a counter that was shared. An event that cannot be read tells nothing, and spoils no recording.
 func (s *session) readTimes() {
-	var b [24]byte
 	for i := range s.events {
 		t := EventTime{Name: s.events[i].perf.name}
 		for thread := range slices.Chunk(s.events[i].fds, max(1, len(s.cpus))) {
 			var enabled, running uint64
 			for _, fd := range thread {
-				if n, err := unix.Read(fd, b[:]); err == nil && n == len(b) {
-					t.Counted += binary.NativeEndian.Uint64(b[:])
-					if e := binary.NativeEndian.Uint64(b[8:]); enabled == 0 || e > 0 && e < enabled {
-						enabled = e
-					}
-					running += binary.NativeEndian.Uint64(b[16:])
+				value, e, ran, _ := readCounter(fd)
+				t.Counted += value
+				if enabled == 0 || e > 0 && e < enabled {
+					enabled = e
 				}
+				running += ran
 			}
 			t.Enabled += time.Duration(enabled)
 			t.Running += time.Duration(min(running, enabled))

@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -87,13 +86,11 @@ func (v *cpuEvents) times() []EventTime {
 	return times
 }
 
-// add adds the times of one event: 8 value, 8 time enabled, 8 time running.
+// add adds the times of one event.
 func (t *EventTime) add(fd int) {
-	var b [24]byte
-	if n, err := unix.Read(fd, b[:]); n == len(b) && err == nil {
-		t.Enabled += time.Duration(binary.NativeEndian.Uint64(b[8:]))
-		t.Running += time.Duration(binary.NativeEndian.Uint64(b[16:]))
-	}
+	_, enabled, running, _ := readCounter(fd)
+	t.Enabled += time.Duration(enabled)
+	t.Running += time.Duration(running)
 }
 
 // close closes all.

@@ -102,11 +102,8 @@ func measureClock() (mhz int) {
 	}
 	defer unix.Close(fd)
 	read := func() (value, running uint64) {
-		var b [24]byte
-		if n, err := unix.Read(fd, b[:]); err != nil || n != len(b) {
-			return 0, 0
-		}
-		return binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[16:])
+		value, _, running, _ = readCounter(fd)
+		return value, running
 	}
 	spun := 0
 	for range 3 {
@@ -127,6 +124,16 @@ func measureClock() (mhz int) {
 		digits *= 10
 	}
 	return (mhz + digits/2) / digits * digits
+}
+
+// readCounter reads what an event counted, and how long it was enabled and ran, in ns: 8 bytes each (samplerAttr). An event that cannot
+// be read is not ok.
+func readCounter(fd int) (value, enabled, running uint64, ok bool) {
+	var b [24]byte
+	if n, err := unix.Read(fd, b[:]); err != nil || n != len(b) {
+		return 0, 0, 0, false
+	}
+	return binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:]), true
 }
 
 // Probe tries the events to sample, best first, on this process, and stops at the
