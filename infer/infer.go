@@ -452,33 +452,41 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, part float64, 
 
 // weightiest returns the procedures with the most samples, in their order, that have such a part of all hits, and loses the others' samples.
 func (p *Profile) weightiest(syms []int, of [][]hit, part float64) (most []int, hits [][]hit) {
-	sums := make([]uint64, len(syms))
-	var all uint64
+	sums := make(map[int]uint64, len(syms))
 	for k, of := range of {
 		for _, h := range of {
 			sums[k] += h.n
 		}
-		all += sums[k]
 	}
-	order := make([]int, len(syms))
-	for k := range order {
-		order[k] = k
+	in := Weightiest(sums, part, cmp.Compare[int])
+	for _, k := range in {
+		delete(sums, k)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sums[b], sums[a]) })
-	in := make([]bool, len(syms))
-	var have uint64
-	for _, k := range order {
-		if in[k] = float64(have) < part*float64(all); in[k] {
-			have += sums[k]
-		}
+	for _, n := range sums {
+		p.lose(LostAside, n)
 	}
-	p.lose(LostAside, all-have)
-	for k, in := range in {
-		if in {
-			most, hits = append(most, syms[k]), append(hits, of[k])
-		}
+	slices.Sort(in)
+	for _, k := range in {
+		most, hits = append(most, syms[k]), append(hits, of[k])
 	}
 	return most, hits
+}
+
+// Weightiest returns the keys with the most samples that together have such a part of all, from 0 to 1, by falling samples; of as many, in
+// the order that compare says.
+func Weightiest[K comparable](samples map[K]uint64, part float64, compare func(a, b K) int) []K {
+	all := slices.SortedFunc(maps.Keys(samples), func(a, b K) int { return cmp.Or(cmp.Compare(samples[b], samples[a]), compare(a, b)) })
+	sum, have := uint64(0), uint64(0)
+	for _, n := range samples {
+		sum += n
+	}
+	for i, k := range all {
+		if float64(have) >= part*float64(sum) {
+			return all[:i]
+		}
+		have += samples[k]
+	}
+	return all
 }
 
 // callersIn returns the places that stacks return to, by key of their image.

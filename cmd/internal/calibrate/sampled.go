@@ -2,11 +2,11 @@ package calibrate
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/kernel"
@@ -35,7 +35,8 @@ const enoughSamples = 0.98
 
 // hottest returns the keys of the images with a file that have enough of the samples, most first, up to probedImages.
 func hottest(in map[sample.ImageID]uint64) []sample.ImageID {
-	return weightiest(in, probedImages, sample.ImageID.Compare)
+	most := infer.Weightiest(in, enoughSamples, sample.ImageID.Compare)
+	return most[:min(len(most), probedImages)]
 }
 
 // byImage adds the samples of rec in images with a file, by key: those that walks and probes may be in.
@@ -45,22 +46,6 @@ func byImage(in map[sample.ImageID]uint64, rec *sample.Recording) {
 			in[id.Key()] += n
 		}
 	}
-}
-
-// weightiest returns the keys with the most samples that have enough of all, by falling numbers, up to so many.
-func weightiest[K comparable](in map[K]uint64, most int, compare func(a, b K) int) []K {
-	all := slices.SortedFunc(maps.Keys(in), func(a, b K) int { return cmp.Or(cmp.Compare(in[b], in[a]), compare(a, b)) })
-	sum, have := uint64(0), uint64(0)
-	for _, n := range in {
-		sum += n
-	}
-	for i, k := range all {
-		if i == most || float64(have) >= enoughSamples*float64(sum) {
-			return all[:i]
-		}
-		have += in[k]
-	}
-	return all
 }
 
 // bySymbol returns the images of rec with enough of its samples that can be opened, by falling samples, with the procedures that have enough of theirs.
@@ -82,7 +67,7 @@ func (k *Calibrator) bySymbol(rec *sample.Recording) (images []*sampledImage) {
 		}
 		all := s.procs
 		s.procs = map[int]uint64{}
-		for _, i := range weightiest(all, len(all), cmp.Compare[int]) {
+		for _, i := range infer.Weightiest(all, enoughSamples, cmp.Compare[int]) {
 			s.procs[i] = all[i]
 		}
 		if len(s.procs) > 0 {
