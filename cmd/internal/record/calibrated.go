@@ -75,16 +75,11 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 			return nil, nil, err
 		}
 	}
-	ctx, end := live.guarded(ctx, mostMemory)
-	rec, err = k.Record(ctx, from, ended, live.line(opt.Duration).showSum)
-	live.Notify.Done()
-	end()
+	rec, state, err = live.ended(ctx, held, func(ctx context.Context) (*sample.Recording, error) {
+		return k.Record(ctx, from, ended, live.line(opt.Duration).showSum)
+	})
 	if err != nil {
 		return nil, nil, err
-	}
-	if held != nil {
-		held.Stop()
-		state = held.State()
 	}
 	if sys != nil {
 		live.tellSystem(rec, sys.Counters(), so)
@@ -110,6 +105,19 @@ func hold(opt collect.Options) (*collect.Held, error) {
 		return nil, nil
 	}
 	return collect.StartHeld(opt)
+}
+
+// ended returns what record makes within bounds of memory, and how the held command ended, which is no more then; held may be nil.
+func (l Live) ended(ctx context.Context, held *collect.Held, record func(ctx context.Context) (*sample.Recording, error)) (*sample.Recording, *os.ProcessState, error) {
+	ctx, end := l.guarded(ctx, mostMemory)
+	rec, err := record(ctx)
+	l.Notify.Done()
+	end()
+	if err != nil || held == nil {
+		return rec, nil, err
+	}
+	held.Stop()
+	return rec, held.State(), nil
 }
 
 // openOwn samples the processes of a user without privileges.

@@ -51,16 +51,11 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 		case <-ctx.Done():
 		}
 	}()
-	ctx, end := live.guarded(ctx, mostMemory)
-	rec, err = drainUntil(ctx, sys, live.line(opt.Duration))
-	live.Notify.Done()
-	end()
+	rec, state, err = live.ended(ctx, held, func(ctx context.Context) (*sample.Recording, error) {
+		return drainUntil(ctx, sys, live.line(opt.Duration))
+	})
 	if err != nil {
 		return nil, nil, err
-	}
-	if held != nil {
-		held.Stop()
-		state = held.State()
 	}
 	live.tellSystem(rec, sys.Counters(), so)
 	if rec.Delivered() == 0 && len(rec.Off) == 0 {
