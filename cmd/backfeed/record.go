@@ -50,8 +50,8 @@ another machine. That takes 100 samples for each second of processor time, and n
 for one of this processor (inst_retired; an unknown name lists them), or by its number (r1c2), once
 in --period of them. ` + "`backfeed prof --event`" + ` then shows where it occurred; read together with a recording of
 time, its counts bound what stalls are explained by. Several events are sampled at once; where they share a
-counter, samples are of the share of the time that is printed, which the recording keeps. With -a, events
-are branches, instructions, cycles or cpu-clock, and --tick is the scheduler's tick.
+counter, samples are of the share of the time that is printed, which the recording keeps but for -a. With -a,
+events are branches, instructions, cycles or cpu-clock, and --tick is the scheduler's tick.
 
 --calibrate watches which way branches go, and how often code runs, for 1% of the processor time or the share
 given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own processes, a part needs neither.
