@@ -17,13 +17,20 @@ func (r *Recording) Span() (from, to uint64, ok bool) {
 	return from, to, ok
 }
 
-// Between returns the samples of r in slices of time that have a part in what lies from one moment to another, in ns since 1970.
+// Between returns the samples of r in slices of time that have a part in what lies from one moment to another, in ns since 1970,
+// and of its time off the processor the waits that ended in them.
 // What else r has is of all of its time, and left out: what was counted, branch records, first touches, who ran and on which
 // processor, how many processes began, and what runs used. Samples whose time is not known are left out, too.
 func (r *Recording) Between(from, to uint64) *Recording {
 	var out Recording
 	for _, c := range r.Counts {
 		out.Add(c.between(from, to))
+	}
+	for _, c := range r.Off {
+		if c = c.between(from, to); c.Total > 0 {
+			c.Weight = c.Delivered() * OffPeriod
+			out.AddOff(c)
+		}
 	}
 	for _, run := range r.Runs {
 		run.Usage = Usage{}

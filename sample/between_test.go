@@ -93,6 +93,30 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// TestBetweenOff: so do parts of the time off the processor, whose samples stay microseconds.
+func TestBetweenOff(t *testing.T) {
+	rec, c := timed(1, 40)
+	off := c.as(OffEvent("interruptible").Name)
+	off.Branches, off.Weight = nil, off.Delivered()*OffPeriod
+	off.Lose(LostDropped, 7) // nobody knows when
+	off.AddWaits(off.Total, 9000)
+	rec.AddOff(off)
+	from, to, _ := rec.Span()
+	mid := from + 5*uint64(LeastSlice)
+	a, b := rec.Between(from, mid), rec.Between(mid, to)
+	for _, part := range []*Recording{a, b} {
+		if _, err := Decode(part.Encode()); err != nil {
+			t.Error(err)
+		}
+	}
+	if x, y := a.Off[0], b.Off[0]; x.Total != 200 || y.Total != 120 || x.Excess == (Square{}) || x.Excess.Float64() < y.Excess.Float64() {
+		t.Errorf("%d and %d us, of a variance larger by %g and %g", x.Total, y.Total, x.Excess.Float64(), y.Excess.Float64())
+	}
+	if part := rec.Between(to, to+1); len(part.Off) > 0 {
+		t.Errorf("after the end, %d us", part.Off[0].Total)
+	}
+}
+
 // withRuns is r with the runs of o.
 func (r *Recording) withRuns(o *Recording) *Recording {
 	r.Runs, r.Unlisted = o.Runs, o.Unlisted

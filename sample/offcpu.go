@@ -72,7 +72,8 @@ func (r *Recording) Waits(event string) (*Recording, error) {
 // inTime returns samples of a timer as so many microseconds. What else c has it leaves out.
 func (c *Counts) inTime() *Counts {
 	w := c.MeanPeriod() / OffPeriod
-	out := c.scale(w)
+	c = sumOf(c)
+	out := c.scaleSum(w)
 	for _, ic := range out.Images {
 		*ic = ImageCounts{ID: ic.ID, At: ic.At}
 	}
@@ -84,6 +85,7 @@ func (c *Counts) inTime() *Counts {
 	for cpu, n := range c.Processors {
 		out.AddProcessor(cpu, uint64(w*float64(n)))
 	}
+	out.scaleSlices(c, w)
 	return out
 }
 

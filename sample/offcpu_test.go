@@ -118,6 +118,38 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// TestWallTimes: all time has the slices of the samples and of the waits, whatever the microseconds that a sample is.
+func TestWallTimes(t *testing.T) {
+	for _, period := range []uint64{1_000_000, 1_003_009, 700, 333_333_333} {
+		r, c := timed(3, 50)
+		r.Counts[0].Weight = r.Counts[0].Delivered() * period
+		off := c.as(OffEvent("runnable").Name)
+		off.Branches, off.Weight = nil, off.Delivered()*OffPeriod
+		r.AddOff(off)
+		w, err := r.Waits(Wall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Counts[0].Check(); err != nil {
+			t.Errorf("period %d: %v", period, err)
+		}
+		on, was := w.Counts[0].BySlice(), c.BySlice()
+		if len(on) != 8 {
+			t.Errorf("period %d: %d slices, want 8", period, len(on))
+		}
+		for s, n := range on {
+			want := float64(was[s]) * (1 + float64(period)/OffPeriod)
+			// Each place and stack may lose the part of a sample.
+			if got := float64(n); got > want+1 || got < want-20 {
+				t.Errorf("period %d, slice %d: %g us, want %g", period, s, got, want)
+			}
+		}
+		if again, err := r.Waits(Wall); err != nil || !bytes.Equal(again.Encode(), w.Encode()) {
+			t.Errorf("period %d: another time it is another (%v)", period, err)
+		}
+	}
+}
+
 // TestOffMalformed: what is no time off the processor is refused where a file says that it is.
 func TestOffMalformed(t *testing.T) {
 	for _, tt := range []struct {

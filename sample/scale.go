@@ -73,8 +73,10 @@ func Normalise(rs []*Recording) []*Recording {
 	return out
 }
 
-func (c *Counts) scale(w float64) *Counts {
-	c = sumOf(c)
+func (c *Counts) scale(w float64) *Counts { return sumOf(c).scaleSum(w) }
+
+// scaleSum is scale of what is in order. Its images have the same indexes, and so have its stacks but those that come to nothing.
+func (c *Counts) scaleSum(w float64) *Counts {
 	out := NewCounts(c.CPU, c.Event)
 	samples, processes := scaler{w: w}, scaler{w: w}
 	stacks := c.Stacks

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -156,6 +157,54 @@ func (c *Counts) mergeSlices(o *Counts) (by uint8) {
 		}
 	}
 	return by
+}
+
+// scaleSlices says when samples of c were taken, of which those of out are w times as many.
+func (out *Counts) scaleSlices(c *Counts, w float64) {
+	if len(c.Slices) == 0 {
+		return
+	}
+	out.Step, out.Slices = c.Step, map[uint64]map[Loss]uint64{}
+	// Rounding leaves n of them at most.
+	scale := func(ms []Moment, n uint64) (scaled []Moment) {
+		for _, m := range ms {
+			m.N = min(uint64(w*float64(m.N)), n)
+			if n -= m.N; m.N > 0 {
+				scaled = append(scaled, m)
+				if _, ok := out.Slices[m.Slice]; !ok {
+					out.Slices[m.Slice] = nil
+				}
+			}
+		}
+		return scaled
+	}
+	stacks := out.Stacks
+	for _, s := range c.Stacks {
+		if len(stacks) > 0 && stacks[0].Top == s.Top && slices.Equal(stacks[0].Frames, s.Frames) {
+			stacks[0].When = scale(s.When, stacks[0].N)
+			stacks = stacks[1:]
+		}
+	}
+	for i, ic := range c.Images {
+		for off, ms := range ic.When {
+			if ms = scale(ms, out.Images[i].At[off]); len(ms) == 0 {
+				continue
+			}
+			if out.Images[i].When == nil {
+				out.Images[i].When = map[Offset][]Moment{}
+			}
+			out.Images[i].When[off] = ms
+		}
+	}
+	rest := maps.Clone(out.Lost)
+	for _, s := range slices.Sorted(maps.Keys(c.Slices)) {
+		for why, n := range c.Slices[s] {
+			if n = min(uint64(w*float64(n)), rest[why]); n > 0 {
+				rest[why] -= n
+				out.LoseAt(s, why, n)
+			}
+		}
+	}
 }
 
 // BySlice returns how many samples were taken in each slice of c.

@@ -33,7 +33,8 @@ func offRecording(t *testing.T) (plain, with, program string) {
 		leaf := at(below.Blocks[0].Start)
 		c.AddSample(i, leaf, 5_000_000)
 		c.AddStack([]sample.Frame{{Image: i, Off: leaf}, {Image: i, Off: at(above.Blocks[0].Start) + 1}}, 4_000_000)
-		c.AddOrigin(sample.Origin{Process: "program"}, 5_000_000)
+		c.AddOrigin(sample.Origin{Process: "program", Thread: "worker"}, 5_000_000)
+		c.AddMoment(i, leaf, c.SliceAt(sample.EarliestDate+uint64(why[0]-'i')*uint64(sample.LeastSlice)), 1_000_000)
 		c.Weight = 5_000_000 * sample.OffPeriod
 		rec.AddOff(c)
 	}
@@ -95,8 +96,23 @@ func TestProfOffCPU(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", args, code, errs)
 		}
 	}
-	if code, _, errs := runCLI(t, "prof", with, "--event", "off-cpu", "--between", "0s,1s"); code != exitUsage {
-		t.Errorf("a part of the time: exit code %d: %s", code, errs)
+	if text := must(t, "prof", with, "--event", "off-cpu", "--by", "thread"); !strings.Contains(text, "10 s") || !strings.Contains(text, "worker") {
+		t.Errorf("by thread:\n%s", text)
+	}
+	// Waits that were woken are of the last of ten slices.
+	if text := must(t, "prof", with, "--event", "off-cpu", "--by", "time"); !strings.Contains(text, "1.125 s  1.250 s") || strings.Count(text, "1 s ") != 2 || !strings.Contains(text, "8 s") {
+		t.Errorf("by time:\n%s", text)
+	}
+	for between, want := range map[string]string{"0s,1s": "1 s of 10 s of event off-cpu", ",2s": "2 s of 10 s of event off-cpu"} {
+		if _, text, errs := runCLI(t, "prof", with, "--event", "off-cpu", "--between", between); !strings.Contains(errs, want) || !strings.Contains(text, callee) {
+			t.Errorf("between %s:\n%s%s, want %q", between, text, errs, want)
+		}
+	}
+	if code, _, errs := runCLI(t, "prof", with, "--event", "off-cpu:runnable", "--between", "5s,"); code != exitNothing || !strings.Contains(errs, "no samples between") {
+		t.Errorf("after the end: exit code %d: %s", code, errs)
+	}
+	if code, _, errs := runCLI(t, "prof", plain, "--event", "off-cpu", "--between", "0s,1s"); code != exitNothing || !strings.Contains(errs, "record --off-cpu") {
+		t.Errorf("a part of the time of none: exit code %d: %s", code, errs)
 	}
 	page := filepath.Join(t.TempDir(), "off.html")
 	must(t, "report", with, "--event", "wall", "--html", page)

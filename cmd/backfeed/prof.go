@@ -24,10 +24,12 @@ Code of JIT compilers is named as this machine knows it now, and so is the kerne
 function. Processes that ran the same image are one.
 
 --by process, thread, cpu, cgroup and time say what ran, where and when: by the names that processes and
-threads had, and by slices of 125 ms or more, at most 64 in a recording. record of a command
-or of -p keeps that, but for control groups, and so does perf record, with --all-cgroups these too.
-record -a keeps processes and control groups; stores keep none of it. --between reads a part of the time alone, for every command. --by run lists the runs that were recorded: when, on which host, and of a command what it used in
-all, with children: processor time, most memory of a process, page faults, switches, and blocks of 512 bytes.
+threads had, and by slices of 125 ms or more, at most 64 in a recording. record keeps that: with -a,
+--callers, --calibrate or --off-cpu all but the processor, else all but control groups. perf record keeps
+all of it, with --all-cgroups these too; stores keep none. Waits have the name that their thread left with,
+and are of the slice in which they ended. --between reads a part of the time alone, for every command.
+--by run lists the runs that were recorded: when, on which host, and of a command what it used in all, with
+children: processor time, most memory of a process, page faults, switches, and blocks of 512 bytes.
 
 --experiment shows the same samples otherwise, by SpeedShop's names:
 
@@ -166,7 +168,7 @@ func (c *cli) profSplit(paths []string, opt *input.Options, by string, lines int
 	defer src.Close()
 	rows, known := report.ProfSplit(src.Recording, opt.Infer.Event, by)
 	if !known {
-		return fail.Errorf(fail.Nothing, "prof: nothing is known of samples by %s; want a recording of a command or of -p, or of perf record; record -a knows processes and control groups, and stores do not", by)
+		return fail.Errorf(fail.Nothing, "prof: nothing is known of samples by %s; want a file that record or perf record wrote, not a store: record knows control groups with -a, --callers, --calibrate and --off-cpu, and processors without", by)
 	}
 	if by != "time" {
 		rows = firstRows(rows, lines)

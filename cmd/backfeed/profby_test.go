@@ -151,11 +151,14 @@ samples  share     from       to  date                      share of the largest
 	if code, _, stderr := runCLI(t, "prof", old, "--by", "thread"); code != exitNothing || !strings.Contains(stderr, "nothing is known") {
 		t.Errorf("of an old recording: exit code %d: %s", code, stderr)
 	}
-	bare.Counts[0].AddOrigin(sample.Origin{Process: "app", Cgroup: "/x"}, 1) // as record -a knows it
+	bare.Counts[0].AddOrigin(sample.Origin{Process: "app", Thread: "worker", Cgroup: "/x"}, 1) // as record -a knows it
 	testtool.Write(t, dir, "all.bfr", string(bare.Encode()))
 	all := filepath.Join(dir, "all.bfr")
-	if code, _, stderr := runCLI(t, "prof", all, "--by", "thread"); code != exitNothing || !strings.Contains(stderr, "record -a knows processes") {
-		t.Errorf("of record -a: exit code %d: %s", code, stderr)
+	if code, _, stderr := runCLI(t, "prof", all, "--by", "cpu"); code != exitNothing || !strings.Contains(stderr, "record knows control groups with -a") {
+		t.Errorf("of record -a, by cpu: exit code %d: %s", code, stderr)
+	}
+	if got := must(t, "prof", all, "--by", "thread"); !strings.Contains(got, "app      worker\n") {
+		t.Errorf("of record -a, by thread:\n%s", got)
 	}
 	if got := must(t, "prof", all, "--by", "cgroup"); !strings.Contains(got, "100.0%  /x\n") {
 		t.Errorf("of record -a, by cgroup:\n%s", got)

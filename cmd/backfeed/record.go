@@ -293,7 +293,6 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 	defer stop()
 	live := c.live(false)
 	of := what.options()
-	of.Origins = true
 	if calibrate.budget > 0 {
 		opt, err := calibrate.options(what.pids, notices{c}, c.style("-"))
 		if err != nil {

@@ -26,10 +26,12 @@ import (
 // that time up by place and reason, and stacks of a part of it. How much there is of each place is exact; how that divides among
 // the stacks of a place is known of those that were unwound, which are all unless threads switch very often.
 type offCPU struct {
-	bpf   offcpuObjects
-	links []link.Link
-	ring  *ringbuf.Reader
-	begun uint64
+	bpf     offcpuObjects
+	links   []link.Link
+	ring    *ringbuf.Reader
+	begun   uint64
+	epoch   uint64 // as of the sampler
+	origins bool   // names of threads are kept
 
 	// Of takes, under System.mu.
 	active  uint32
@@ -95,7 +97,7 @@ const (
 	offInterval  = 1 << 27  // ns, as INTERVAL
 	offThreads   = 1 << 15  // that are known at a time
 	offSleepers  = 1 << 12  // threads whose stack is known while they are off: 4.6 MB
-	offPlaces    = 1 << 14  // that a take has room for
+	offPlaces    = 1 << 16  // that a take has room for, each for every reason, name of a thread and slice of time: 16 MB
 	kernelStack  = 16 << 10 // of a thread, before Linux 5.15; with larger pages it is one of them
 	taskPtRegs   = 15       // minor of the first 5.x that has bpf_task_pt_regs
 	offRingBytes = 320      // of a stack, as is usual
@@ -113,13 +115,15 @@ func openOffCPU(s *sampler) (*offCPU, error) {
 	}
 	byPID, byCgroup := s.filtered()
 	for name, v := range map[string]any{
-		offcpuVarByPid:      flag(byPID),
-		offcpuVarByCgroup:   flag(byCgroup),
-		offcpuVarWithHelper: flag(!release.Before(Release{5, taskPtRegs})),
-		offcpuVarWithState:  flag(switchTellsState()),
-		offcpuVarWithFrames: uint32(s.opt.Frames),
-		offcpuVarStackSize:  uint32(max(kernelStack, os.Getpagesize())),
-		offcpuVarUnwinds:    uint32(offUnwinds * offInterval / uint64(time.Second)),
+		offcpuVarByPid:       flag(byPID),
+		offcpuVarByCgroup:    flag(byCgroup),
+		offcpuVarWithHelper:  flag(!release.Before(Release{5, taskPtRegs})),
+		offcpuVarWithState:   flag(switchTellsState()),
+		offcpuVarWithFrames:  uint32(s.opt.Frames),
+		offcpuVarStackSize:   uint32(max(kernelStack, os.Getpagesize())),
+		offcpuVarUnwinds:     uint32(offUnwinds * offInterval / uint64(time.Second)),
+		offcpuVarWithOrigins: flag(s.opt.Origins),
+		offcpuVarEpoch:       s.epoch,
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -136,7 +140,7 @@ func openOffCPU(s *sampler) (*offCPU, error) {
 	}
 	shared := map[string]*ebpf.Map{offcpuMapPids: s.bpf.Pids, offcpuMapCgroups: s.bpf.Cgroups, offcpuMapWindows: s.bpf.Windows,
 		offcpuMapWorths: s.bpf.Worths, offcpuMapExecs: s.bpf.Execs, offcpuMapSpaces: s.bpf.Spaces, offcpuMapWants: s.bpf.Wants, offcpuMapTables: s.bpf.Tables}
-	o := &offCPU{batch: batchOf[offTotal]{make([]sampledPC, offPlaces), make([]offTotal, offPlaces)}}
+	o := &offCPU{epoch: s.epoch, origins: s.opt.Origins, batch: batchOf[offTotal]{make([]sampledPC, offPlaces), make([]offTotal, offPlaces)}}
 	of := OffCPU
 	if byCgroup {
 		of = Cgroups
@@ -192,6 +196,7 @@ func (o *offCPU) stop() (err error) {
 	}
 	o.links = nil
 	now := monotonic()
+	last := o.sliceAt(now) // to which waits belong that have not ended
 	o.rest.totals = map[sampledPC]offTotal{}
 	var tid uint32
 	var w offWait
@@ -206,6 +211,7 @@ func (o *offCPU) stop() (err error) {
 		case w.Woken > w.Left && w.Woken < now:
 			out.Waited, out.Queued = w.Woken-w.Left, now-w.Woken
 		}
+		w.Key.Slice = last
 		o.rest.add(w.Key, out.Waited)
 		queued := w.Key
 		queued.Event = offRunnable
@@ -215,13 +221,21 @@ func (o *offCPU) stop() (err error) {
 		}
 		if b, err := o.bpf.Stacks.LookupBytes(tid); err == nil && len(b) > offHeader {
 			if k, err := decodeOff(b[:min(len(b), offHeader+8*int(w.N))]); err == nil {
-				k.offOutcome = out
+				k.offOutcome, k.Slice = out, last
 				k.Counts = 1 << (w.Shift & 31)
 				o.rest.stacks = append(o.rest.stacks, k)
 			}
 		}
 	}
 	return err
+}
+
+// sliceAt is slice_at of bpf/unwind.h.
+func (o *offCPU) sliceAt(ns uint64) uint64 {
+	if o.epoch == 0 {
+		return 0
+	}
+	return (ns + o.epoch) / uint64(sample.LeastSlice)
 }
 
 // add adds time that a thread was off.
@@ -246,7 +260,12 @@ func (o *offCPU) asleep(pids []int) {
 				continue
 			}
 			if ip, ok := sleepsAt(pid, tid); ok {
-				o.rest.add(sampledPC{IP: ip, PID: uint32(pid), Event: offUnknown}, now-o.begun)
+				key := sampledPC{IP: ip, PID: uint32(pid), Event: offUnknown, Slice: o.sliceAt(now)}
+				if o.origins {
+					name, _ := threadName(pid, tid)
+					copy(key.Comm[:], name)
+				}
+				o.rest.add(key, now-o.begun)
 			}
 		}
 	}
@@ -436,7 +455,8 @@ func (o *offCPU) samples(t offTaken) (all []pending, squares [offReasons]float64
 		}
 	}
 	slices.SortFunc(all, func(a, b pending) int {
-		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Born, b.Born), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Event, b.Event))
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Born, b.Born), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Event, b.Event),
+			bytes.Compare(a.Comm[:], b.Comm[:]), cmp.Compare(a.Slice, b.Slice))
 	})
 	return all, squares
 }

@@ -38,10 +38,12 @@ const (
 	offcpuVarBegun        = "begun"
 	offcpuVarByCgroup     = "by_cgroup"
 	offcpuVarByPid        = "by_pid"
+	offcpuVarEpoch        = "epoch"
 	offcpuVarStackSize    = "stack_size"
 	offcpuVarUnwinds      = "unwinds"
 	offcpuVarWithFrames   = "with_frames"
 	offcpuVarWithHelper   = "with_helper"
+	offcpuVarWithOrigins  = "with_origins"
 	offcpuVarWithState    = "with_state"
 )
 
@@ -121,10 +123,12 @@ type offcpuVariableSpecs struct {
 	Begun        *ebpf.VariableSpec `ebpf:"begun"`
 	ByCgroup     *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	ByPid        *ebpf.VariableSpec `ebpf:"by_pid"`
+	Epoch        *ebpf.VariableSpec `ebpf:"epoch"`
 	StackSize    *ebpf.VariableSpec `ebpf:"stack_size"`
 	Unwinds      *ebpf.VariableSpec `ebpf:"unwinds"`
 	WithFrames   *ebpf.VariableSpec `ebpf:"with_frames"`
 	WithHelper   *ebpf.VariableSpec `ebpf:"with_helper"`
+	WithOrigins  *ebpf.VariableSpec `ebpf:"with_origins"`
 	WithState    *ebpf.VariableSpec `ebpf:"with_state"`
 }
 
@@ -193,10 +197,12 @@ type offcpuVariables struct {
 	Begun        *ebpf.Variable `ebpf:"begun"`
 	ByCgroup     *ebpf.Variable `ebpf:"by_cgroup"`
 	ByPid        *ebpf.Variable `ebpf:"by_pid"`
+	Epoch        *ebpf.Variable `ebpf:"epoch"`
 	StackSize    *ebpf.Variable `ebpf:"stack_size"`
 	Unwinds      *ebpf.Variable `ebpf:"unwinds"`
 	WithFrames   *ebpf.Variable `ebpf:"with_frames"`
 	WithHelper   *ebpf.Variable `ebpf:"with_helper"`
+	WithOrigins  *ebpf.Variable `ebpf:"with_origins"`
 	WithState    *ebpf.Variable `ebpf:"with_state"`
 }
 

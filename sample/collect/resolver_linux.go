@@ -214,8 +214,18 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool, unresol
 			return false
 		}
 		c.Lose(why, p.n)
+		if p.Slice > 0 {
+			c.LoseAt(p.sliceIn(c), why, p.n)
+		}
 		unresolved[why] += p.n
 		return true
+	}
+	// AddSample, where no stack follows.
+	bare := func(f sample.Frame) {
+		c.AddSample(f.Image, f.Off, p.n)
+		if p.Slice > 0 {
+			c.AddMoment(f.Image, f.Off, p.sliceIn(c), p.n)
+		}
 	}
 	if p.kernel {
 		if p.PID != 0 {
@@ -224,14 +234,14 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool, unresol
 				return false
 			}
 			if v != nil {
-				c.AddOrigin(r.told.Of(r.origin(v, int(p.PID))), p.n)
+				r.tell(c, v, p)
 			}
 		}
 		id, off, ok := r.kernel.Find(p.IP)
 		if !ok {
 			return lose(sample.LostKernel)
 		}
-		c.AddSample(c.Image(id), off, p.n)
+		bare(sample.Frame{Image: c.Image(id), Off: off})
 		return true
 	}
 	v := r.procs.born(int(p.PID), p.Born)
@@ -243,13 +253,13 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool, unresol
 		return false
 	}
 	if r.origins {
-		c.AddOrigin(r.told.Of(r.origin(v, int(p.PID))), p.n)
+		r.tell(c, v, p)
 	}
 	if why != "" {
 		return lose(why)
 	}
-	c.AddSample(f.Image, f.Off, p.n)
 	if p.unwound {
+		c.AddSample(f.Image, f.Off, p.n)
 		r.addStack(c, v, f, p)
 		return true
 	}
@@ -258,13 +268,23 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool, unresol
 		if caller, why := r.frame(c, v, int(p.PID), p.frame); why == "" {
 			frames = append(frames, caller)
 		}
-		c.AddStackTop(frames, r.topOf(c, v, p), p.n)
+		c.AddSample(f.Image, f.Off, p.n)
+		p.stack(c, frames, r.topOf(c, v, p))
+	} else {
+		bare(f)
 	}
 	addBranches(c, p.branches, func(pc uint64) sample.Frame {
 		f, _ := r.frame(c, v, int(p.PID), pc)
 		return f
 	})
 	return true
+}
+
+// tell adds which thread of a version ran.
+func (r *resolver) tell(c *sample.Counts, v *version, p *pending) {
+	o := r.origin(v, int(p.PID))
+	o.Thread = p.thread()
+	c.AddOrigin(r.told.Of(o), p.n)
 }
 
 // addStack adds a stack that was unwound to c. What is of no image at its outer end tells nothing.
@@ -277,7 +297,7 @@ func (r *resolver) addStack(c *sample.Counts, v *version, f sample.Frame, p *pen
 	for len(r.frames) > 1 && r.frames[len(r.frames)-1].Image == sample.Unknown {
 		r.frames = r.frames[:len(r.frames)-1]
 	}
-	c.AddStackTop(r.frames, r.topOf(c, v, p), p.n)
+	p.stack(c, r.frames, r.topOf(c, v, p))
 }
 
 // topOf returns the place of the first word at the stack pointer that names code.

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -69,7 +70,13 @@ func TestOrigins(t *testing.T) {
 	c := sample.NewCounts(sample.CPU{}, sample.Event{})
 	place := func(pid uint32, born, at, n uint64) {
 		t.Helper()
-		if p := (pending{call: call{sampledPC: sampledPC{IP: at, PID: pid, Born: born}}, n: n}); !r.place([]*sample.Counts{c}, &p, true, map[sample.Loss]uint64{}) {
+		// Each is of a thread and a slice of its own, but for the first, of which neither is known.
+		key := sampledPC{IP: at, PID: pid, Born: born, Slice: n &^ 1}
+		copy(key.Comm[:], fmt.Sprint("t", n))
+		if n == 1 {
+			key.Comm = [16]byte{}
+		}
+		if p := (pending{call: call{sampledPC: key}, n: n}); !r.place([]*sample.Counts{c}, &p, true, map[sample.Loss]uint64{}) {
 			t.Fatal("a sample has no place")
 		}
 	}
@@ -88,15 +95,18 @@ func TestOrigins(t *testing.T) {
 	place(noProcess+2, 198, 0x1010, 8)
 	place(noProcess+2, 198, 0x5010, 16) // in no mapping
 	place(noProcess+3, 300, 0x1010, 32) // of nothing that is known
-	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 1, Born: 121}}, n: 64, kernel: true}); !r.place([]*sample.Counts{c}, &p, false, map[sample.Loss]uint64{}) {
+	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 1, Born: 121, Comm: [16]byte{'t', '4'}, Slice: 4}}, n: 64, kernel: true}); !r.place([]*sample.Counts{c}, &p, false, map[sample.Loss]uint64{}) {
 		t.Error("a sample in the kernel is not lost to it")
 	}
 	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 4, Born: 121}}, n: 128, kernel: true}); r.place([]*sample.Counts{c}, &p, false, map[sample.Loss]uint64{}) {
 		t.Error("a sample of a process that is not known yet does not wait")
 	}
-	want := map[sample.Origin]uint64{{Process: "sh", Cgroup: "/user.slice"}: 3, {Process: "cc", Cgroup: "/user.slice"}: 68, {Process: "worker", Cgroup: "/user.slice"}: 24}
+	want := map[sample.Origin]uint64{{"sh", "", "/user.slice"}: 1, {"sh", "t2", "/user.slice"}: 2, {"cc", "t4", "/user.slice"}: 68, {"worker", "t8", "/user.slice"}: 8, {"worker", "t16", "/user.slice"}: 16}
 	if !maps.Equal(c.Origins, want) || c.Total != 127 {
 		t.Errorf("%d samples are of %v, want %v", c.Total, c.Origins, want)
+	}
+	if got, want := fmt.Sprint(c.BySlice()), "map[2:2 4:68 8:8 16:16 32:32]"; got != want {
+		t.Errorf("samples by slice %s, want %s", got, want)
 	}
 	if err := c.Check(); err != nil {
 		t.Error(err)

@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ import (
 type sampler struct {
 	opt   SystemOptions
 	cpu   sample.CPU
-	mhz   int // clock, for the periods of events that go by it; 0 is unknown
+	mhz   int    // clock, for the periods of events that go by it; 0 is unknown
+	epoch uint64 // ns since 1970 when CLOCK_MONOTONIC began; 0 is unknown, or that when samples were taken is not asked for
 	kinds []perfEvent
 
 	bpf     samplerObjects
@@ -71,6 +73,19 @@ const inKernel = 1 << 31
 type sampledPC struct {
 	IP, Born   uint64
 	PID, Event uint32
+	Comm       [16]byte // name of the thread; "": not asked for
+	Slice      uint64   // of time, each sample.LeastSlice long; 0 is unknown
+}
+
+// thread returns the name of the thread.
+func (s *sampledPC) thread() string {
+	name, _, _ := bytes.Cut(s.Comm[:], []byte{0})
+	return string(name)
+}
+
+// sliceIn returns the slice of c that is that of s.
+func (s *sampledPC) sliceIn(c *sample.Counts) uint64 {
+	return c.SliceAt(s.Slice * uint64(sample.LeastSlice))
 }
 
 type call struct {
@@ -97,6 +112,15 @@ type pending struct {
 	branches []branchRecord // newest first
 	unwound  bool           // pcs are known
 	pcs      []uint64       // return addresses, innermost first
+}
+
+// stack adds a stack, and when it was seen if that is known.
+func (p *pending) stack(c *sample.Counts, frames []sample.Frame, top sample.Frame) {
+	if p.Slice > 0 {
+		c.AddStackAt(frames, top, p.sliceIn(c), p.n)
+	} else {
+		c.AddStackTop(frames, top, p.n)
+	}
 }
 
 // batch are the buffers of a drain.

@@ -47,6 +47,7 @@ const (
 	samplerVarActive       = "active"
 	samplerVarByCgroup     = "by_cgroup"
 	samplerVarByPid        = "by_pid"
+	samplerVarEpoch        = "epoch"
 	samplerVarTickHandler  = "tick_handler"
 	samplerVarWithBranches = "with_branches"
 	samplerVarWithCalls    = "with_calls"
@@ -141,6 +142,7 @@ type samplerVariableSpecs struct {
 	Active       *ebpf.VariableSpec `ebpf:"active"`
 	ByCgroup     *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	ByPid        *ebpf.VariableSpec `ebpf:"by_pid"`
+	Epoch        *ebpf.VariableSpec `ebpf:"epoch"`
 	TickHandler  *ebpf.VariableSpec `ebpf:"tick_handler"`
 	WithBranches *ebpf.VariableSpec `ebpf:"with_branches"`
 	WithCalls    *ebpf.VariableSpec `ebpf:"with_calls"`
@@ -214,6 +216,7 @@ type samplerVariables struct {
 	Active       *ebpf.Variable `ebpf:"active"`
 	ByCgroup     *ebpf.Variable `ebpf:"by_cgroup"`
 	ByPid        *ebpf.Variable `ebpf:"by_pid"`
+	Epoch        *ebpf.Variable `ebpf:"epoch"`
 	TickHandler  *ebpf.Variable `ebpf:"tick_handler"`
 	WithBranches *ebpf.Variable `ebpf:"with_branches"`
 	WithCalls    *ebpf.Variable `ebpf:"with_calls"`

@@ -39,6 +39,9 @@ const execsKept = 16384
 // load puts maps and programs into the kernel, for those processors.
 func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	s.cpu, s.cpus = cpu, online
+	if s.opt.Origins {
+		s.epoch = epoch()
+	}
 	spec, err := loadSampler()
 	if err != nil {
 		return err
@@ -186,6 +189,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 		samplerVarWithBranches: branches,
 		samplerVarWithKernel:   flag(s.opt.Kernel && !s.opt.Tick),
 		samplerVarWithOrigins:  flag(s.opt.Origins),
+		samplerVarEpoch:        s.epoch,
 		samplerVarWithProbes:   flag(s.opt.Probes),
 		samplerVarByPid:        flag(len(s.opt.PIDs) > 0),
 		samplerVarByCgroup:     flag(len(s.opt.Cgroups) > 0),

@@ -152,7 +152,17 @@ func TestChurn(t *testing.T) {
 	}
 	named, all := map[string]uint64{}, uint64(0)
 	for _, counts := range r.Counts {
+		timed := uint64(0)
+		for _, n := range counts.BySlice() {
+			timed += n
+		}
+		if want := counts.Total - counts.Lost[sample.LostDropped]; timed != want {
+			t.Errorf("the time of %d samples is known, want %d", timed, want)
+		}
 		for o, n := range counts.Origins {
+			if o.Thread == "" {
+				t.Errorf("%d samples of %+v have no thread", n, o)
+			}
 			named[o.Process] += n
 			if o.Process != "" {
 				all += n
@@ -191,6 +201,11 @@ func checkFilter(t *testing.T, opt SystemOptions, begin func()) {
 	r := drains(t, s, 100*time.Millisecond, time.Second)
 	c := s.Counters()
 	checkCounters(t, c, r)
+	for _, counts := range r.Counts {
+		if n := len(counts.Origins) + len(counts.Slices); n > 0 {
+			t.Errorf("who ran and when is kept, though nobody asked: %v, %v", counts.Origins, counts.Slices)
+		}
+	}
 	if c.Filtered == 0 || c.Drained == 0 {
 		t.Errorf("%d samples filtered, %d drained; want some of both", c.Filtered, c.Drained)
 	}

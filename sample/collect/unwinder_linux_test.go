@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"backfeed/internal/testtool"
 	"backfeed/sample/unwind"
@@ -16,7 +17,7 @@ import (
 
 // TestDecodeStack: return addresses follow a call, no more of them than there may be.
 func TestDecodeStack(t *testing.T) {
-	head := make([]byte, 48)
+	head := make([]byte, unsafe.Sizeof(call{}))
 	binary.NativeEndian.PutUint64(head, 0x1234) // ip
 	for _, tt := range []struct {
 		name  string
@@ -26,7 +27,7 @@ func TestDecodeStack(t *testing.T) {
 	}{
 		{"none", head, []uint64{}, true},
 		{"two", binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(slices.Clone(head), 5), 6), []uint64{5, 6}, true},
-		{"a call cut short", head[:40], nil, false},
+		{"a call cut short", head[:len(head)-8], nil, false},
 		{"an address cut short", append(slices.Clone(head), 1, 2, 3), nil, false},
 		{"too many", append(slices.Clone(head), make([]byte, 8*(MaxFrames+1))...), nil, false},
 	} {

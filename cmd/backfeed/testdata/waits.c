@@ -6,6 +6,8 @@
 //	waits ways      all ways, one after the other
 //	waits pipes     two ways that differ in how long an answer takes, as often as there is time for
 //	waits asleep    threads that sleep until they are killed
+//	waits thirds    two threads, "early" and "late", which work in the first and in the last third of the time, and
+//	                wait in the others. The first line is "thirds", then come the ns since 1970 at which thirds began and ended
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -252,6 +254,40 @@ static void *sleeper(void *arg)
 	return arg;
 }
 
+static ns third[4]; // when they begin, and the last ends
+
+static void *early(void *arg)
+{
+	pthread_setname_np(pthread_self(), "early");
+	spin(third[1]);
+	pause_ms((third[3] - third[1]) / 1000000);
+	return arg;
+}
+
+static void *late(void *arg)
+{
+	pthread_setname_np(pthread_self(), "late");
+	pause_ms((third[2] - third[0]) / 1000000);
+	spin(third[3]);
+	return arg;
+}
+
+static void thirds(void)
+{
+	pthread_t a, b;
+	ns at = now(CLOCK_MONOTONIC), since_1970 = now(CLOCK_REALTIME) - at;
+	printf("thirds");
+	for (int i = 0; i < 4; i++) {
+		third[i] = at + i * 750000000ll;
+		printf(" %lld", third[i] + since_1970);
+	}
+	printf("\n");
+	pthread_create(&a, 0, early, 0);
+	pthread_create(&b, 0, late, 0);
+	pthread_join(a, 0);
+	pthread_join(b, 0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -262,6 +298,10 @@ int main(int argc, char **argv)
 			pthread_create(&t, 0, sleeper, 0);
 		puts("ready");
 		sleeper(0);
+	}
+	if (!strcmp(what, "thirds")) {
+		thirds();
+		return 0;
 	}
 	ns began = begin();
 	// By then it is known by what stacks are unwound.

@@ -45,12 +45,24 @@ func (s *Session) cut(r *sample.Recording, name string) (*sample.Recording, erro
 	if between == "" {
 		return r, nil
 	}
-	if s.waits() {
-		return nil, fail.Errorf(fail.Usage, "--between: time off the processor is known of all of a recording's time alone")
+	// timed returns what is read of a recording.
+	timed := func(r *sample.Recording) (*sample.Recording, error) {
+		if !s.waits() {
+			return r, nil
+		}
+		r, err := r.Waits(s.opt.Infer.Event)
+		if err != nil {
+			return nil, fail.Errorf(fail.Nothing, "%s: %w", name, err)
+		}
+		return r, nil
 	}
-	first, last, ok := r.Span()
+	all, err := timed(r)
+	if err != nil {
+		return nil, err
+	}
+	first, last, ok := all.Span()
 	if !ok {
-		return nil, fail.Errorf(fail.Nothing, "%s: --between: nothing is known of when its samples were taken; want a recording of a command or of -p, or of perf record, which stores and record -a do not hold", name)
+		return nil, fail.Errorf(fail.Nothing, "%s: --between: nothing is known of when its samples were taken; want a file that record or perf record wrote, not a store or one of an older version", name)
 	}
 	from, to := first, last
 	for _, b := range []struct {
@@ -68,17 +80,20 @@ func (s *Session) cut(r *sample.Recording, name string) (*sample.Recording, erro
 		}
 	}
 	part := r.Between(from, to)
-	if part.Samples() == 0 {
+	read, err := timed(part)
+	if err != nil || read.Samples() == 0 {
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples between %s; there are some of %v", name, between, time.Duration(last-first))
 	}
-	begins, ends, _ := part.Span()
-	s.notify.Warn("%s: %d of %d samples were taken in the slices of time from %v to %v after the first sample", name, part.Samples(), r.Samples(), time.Duration(begins-first), time.Duration(ends-first))
+	begins, ends, _ := read.Span()
+	if event := s.opt.Infer.Event; s.waits() {
+		s.notify.Warn("%s: %s of %s of event %s are of the slices of time from %v to %v after the first, each wait of that in which it ended", name,
+			report.Amount(event, read.Samples()), report.Amount(event, all.Samples()), event, time.Duration(begins-first), time.Duration(ends-first))
+	} else {
+		s.notify.Warn("%s: %d of %d samples were taken in the slices of time from %v to %v after the first sample", name, read.Samples(), all.Samples(), time.Duration(begins-first), time.Duration(ends-first))
+	}
 	rest := report.Observed(r.Observed(nil))
 	if slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return len(c.Branches) > 0 }) {
 		rest = strings.TrimPrefix(rest+", branch records", ", ")
-	}
-	if len(r.Off) > 0 {
-		rest = strings.TrimPrefix(rest+", time off the processor", ", ")
 	}
 	if rest != "" {
 		s.notify.Warn("%s: not used, as it is of all its time: %s", name, rest)

@@ -33,7 +33,7 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		defer held.Stop()
 		so.PIDs = []int{held.PID()}
 	}
-	so.Probes, so.Callers = true, collect.CallersOfAll
+	so.Probes, so.Callers, so.Origins = true, collect.CallersOfAll, true
 	ko.PIDs = so.PIDs
 	sys, err := OpenSystem(so)
 	var from calibrate.Sampler

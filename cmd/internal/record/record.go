@@ -15,8 +15,12 @@ import (
 )
 
 // drainEvery is the time between two drains of the kernel's maps, which have room
-// for collect.DefaultDrain.
-const drainEvery = 4 * time.Second
+// for collect.DefaultDrain. Those of time off the processor have room for places, not for waits: each place
+// is in them once for every slice of time that has passed since. At 0.5 s that is for five.
+const (
+	drainEvery    = 4 * time.Second
+	drainOffEvery = 500 * time.Millisecond
+)
 
 // OpenSystem is collect.OpenSystem, with kinds of failure: fail.Machine where this machine
 // cannot do it, fail.Usage for an event that is none.
@@ -47,9 +51,9 @@ func (l Live) tellWithout(sys *collect.System) {
 	}
 }
 
-// drainUntil adds up what sys samples until ctx is done, and closes it.
-func drainUntil(ctx context.Context, sys calibrate.Sampler, line *line) (*sample.Recording, error) {
-	tick := time.NewTicker(line.every(drainEvery))
+// drainUntil adds up what sys samples until ctx is done, and closes it. It looks every so often.
+func drainUntil(ctx context.Context, sys calibrate.Sampler, every time.Duration, line *line) (*sample.Recording, error) {
+	tick := time.NewTicker(line.every(every))
 	defer tick.Stop()
 	var sum sample.Recording
 	for done := false; !done; {

@@ -23,6 +23,7 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 	} else if len(opt.PIDs) > 0 {
 		so.PIDs = opt.PIDs
 	}
+	so.Origins = true
 	sys, err := OpenSystem(so)
 	if err != nil {
 		return nil, nil, err
@@ -52,7 +53,11 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 		}
 	}()
 	rec, state, err = live.ended(ctx, held, func(ctx context.Context) (*sample.Recording, error) {
-		return drainUntil(ctx, sys, live.line(opt.Duration))
+		every := drainEvery
+		if so.OffCPU {
+			every = drainOffEvery
+		}
+		return drainUntil(ctx, sys, every, live.line(opt.Duration))
 	})
 	if err != nil {
 		return nil, nil, err

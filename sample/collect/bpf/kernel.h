@@ -36,6 +36,7 @@ static u32 (*get_prandom_u32)(void) = (void *)7;
 static long (*tail_call)(void *ctx, void *map, u32 index) = (void *)12;
 static u32 (*get_smp_processor_id)(void) = (void *)8;
 static u64 (*get_current_pid_tgid)(void) = (void *)14;
+static long (*get_current_comm)(void *to, u32 size) = (void *)16;
 static u64 (*get_current_task)(void) = (void *)35;
 static long (*probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;

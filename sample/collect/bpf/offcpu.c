@@ -3,6 +3,8 @@
 // The kernel's side of time off the processor: from when a thread leaves a processor to when it is back on one, by the
 // place in user mode that it left from, and why it did. See offcpu_linux.go.
 //
+// A wait has the name that its thread had as it left, and belongs to the slice of time in which it ended.
+//
 // All such time is counted. Stacks are of some of it, so that their cost is bounded however often threads switch: see pick.
 
 #include "kernel.h"
@@ -28,6 +30,10 @@ struct task_struct___state { // before Linux 5.14
 
 struct task_struct___underlined {
 	u32 __state;
+};
+
+struct task_struct___named {
+	char comm[16];
 };
 #pragma clang attribute pop
 
@@ -193,6 +199,7 @@ inline_ void send(struct switches *s, u32 tid, struct wait *w, u64 waited_ns, u6
 	struct stack *k = map_lookup(&stacks, &tid);
 	if (!k)
 		return;
+	k->call.key.slice = w->key.slice;
 	k->outcome.waited = waited_ns;
 	k->outcome.queued = queued_ns;
 	k->outcome.counts = 1ull << (w->shift & 31);
@@ -217,7 +224,9 @@ inline_ void came(struct switches *s, struct task_struct *task, u64 now)
 			return;
 		struct place p;
 		user_place(task, &p);
-		struct key key = {.ip = p.ip, .born = born_of(task, tgid), .tgid = tgid, .event = BEFORE};
+		struct key key = {.ip = p.ip, .born = born_of(task, tgid), .tgid = tgid, .event = BEFORE, .slice = slice_at(now)};
+		if (with_origins)
+			probe_read_kernel(key.comm, sizeof key.comm, ((struct task_struct___named *)task)->comm);
 		s->times++;
 		count(s, &key, now - begun);
 		return;
@@ -228,6 +237,7 @@ inline_ void came(struct switches *s, struct task_struct *task, u64 now)
 	if (w->key.event != RUNNABLE)
 		queued = w->woken > w->left && w->woken < now ? now - w->woken : 0;
 	w->left = 0;
+	w->key.slice = slice_at(now);
 	s->times++;
 	if (ns > queued)
 		count(s, &w->key, ns - queued);
@@ -317,6 +327,8 @@ inline_ void left(struct switches *s, struct task_struct *task, int preempted, u
 		gap = MOST_GAP;
 	w->gap = w->gap ? (7 * w->gap + gap) / 8 : gap;
 	struct call call = {.key = {.ip = p.ip, .born = born(tgid), .tgid = tgid, .event = reason}};
+	if (with_origins)
+		get_current_comm(call.key.comm, sizeof call.key.comm);
 	w->last = now;
 	w->woken = 0;
 	w->key = call.key;
@@ -372,6 +384,8 @@ SEC("tp_btf/sched_process_fork") int off_forked(u64 *ctx)
 	u64 now = ktime_get_ns();
 	struct wait w = {.left = now, .last = now, .shift = NO_STACK,
 		.key = {.ip = p.ip, .born = born_of(child, tgid), .tgid = tgid, .event = RUNNABLE}};
+	if (with_origins)
+		get_current_comm(w.key.comm, sizeof w.key.comm); // it has the name of its parent
 	map_update(&waits, &tid, &w, 0);
 	return 0;
 }

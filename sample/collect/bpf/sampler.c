@@ -70,7 +70,6 @@ volatile u32 active; // the buffer in use, 0 or 1
 const volatile u8 with_calls;     // record calls
 const volatile u8 with_branches;  // bit by event: record branches
 const volatile u8 with_kernel;    // keep places of the kernel
-const volatile u8 with_origins;   // keep whose samples of the kernel are
 const volatile u8 with_probes;    // leave out what probes disturb
 const volatile u64 tick_handler; // address of the function that the tick's timer calls
 
@@ -173,6 +172,11 @@ inline_ int take(struct interrupt *i, int unwound)
 			call.key.tgid = tgid;
 			call.key.born = born(tgid);
 		}
+	}
+	// Entries are still no more than samples, for which the maps have room.
+	if (with_origins) {
+		get_current_comm(call.key.comm, sizeof call.key.comm);
+		call.key.slice = slice_at(ktime_get_ns());
 	}
 	u32 buffer = active & 1;
 	int stored = 0;

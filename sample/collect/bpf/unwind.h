@@ -18,7 +18,20 @@ struct key {
 	u64 born; // time of the last exec, odd, or of the fork, even, in ns of CLOCK_MONOTONIC
 	u32 tgid; // 0: in the kernel, process not asked for
 	u32 event; // with IN_KERNEL, if tgid is of a sample there; of offcpu.c, the reason
+	char comm[16]; // name of the thread; "": not asked for
+	u64 slice; // of time; 0: not asked for, or the date is not known
 };
+
+enum { SLICE = 125000000 }; // ns, as sample.LeastSlice
+
+const volatile u8 with_origins; // keep the names of threads, slices, and whose samples of the kernel are
+const volatile u64 epoch; // ns since 1970 when CLOCK_MONOTONIC began; 0: not asked for, or unknown
+
+// slice_at is the slice of time that a moment of CLOCK_MONOTONIC is in, as package sample numbers them.
+inline_ u64 slice_at(u64 ns)
+{
+	return epoch ? (ns + epoch) / SLICE : 0;
+}
 
 // A call is a user sample with the words where its caller may be.
 struct call {
