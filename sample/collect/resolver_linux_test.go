@@ -101,7 +101,7 @@ func TestOrigins(t *testing.T) {
 	if p := (pending{call: call{sampledPC: sampledPC{PID: noProcess + 4, Born: 121}}, n: 128, kernel: true}); r.place([]*sample.Counts{c}, &p, false, map[sample.Loss]uint64{}) {
 		t.Error("a sample of a process that is not known yet does not wait")
 	}
-	want := map[sample.Origin]uint64{{"sh", "", "/user.slice"}: 1, {"sh", "t2", "/user.slice"}: 2, {"cc", "t4", "/user.slice"}: 68, {"worker", "t8", "/user.slice"}: 8, {"worker", "t16", "/user.slice"}: 16}
+	want := map[sample.Origin]uint64{{Process: "sh", Thread: "", Cgroup: "/user.slice"}: 1, {Process: "sh", Thread: "t2", Cgroup: "/user.slice"}: 2, {Process: "cc", Thread: "t4", Cgroup: "/user.slice"}: 68, {Process: "worker", Thread: "t8", Cgroup: "/user.slice"}: 8, {Process: "worker", Thread: "t16", Cgroup: "/user.slice"}: 16}
 	if !maps.Equal(c.Origins, want) || c.Total != 127 {
 		t.Errorf("%d samples are of %v, want %v", c.Total, c.Origins, want)
 	}
