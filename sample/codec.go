@@ -902,11 +902,7 @@ func (d *decoder) moments(least int) []Moment {
 
 func (d *decoder) when(c *Counts, image int) {
 	some := func() []Moment { return d.moments(1) }
-	readByOffset(d, 4, "places with moments", "%#x: samples by slice %v", some, func(off Offset, ms []Moment) {
-		for _, m := range ms {
-			c.AddMoment(image, off, m.Slice, m.N)
-		}
-	})
+	c.Images[image].When = readByOffset(d, 4, "places with moments", "%#x: samples by slice %v", some)
 }
 
 func (d *decoder) runs(r *Recording) {
@@ -964,10 +960,10 @@ func (d *decoder) images(c *Counts) {
 		}
 		if d.magic >= magicObserved {
 			d.counted(c, i)
-			readByOffset(d, 10, "places probed", "%#x: %+v", d.probed, func(off Offset, p Probed) { c.AddProbed(i, off, p) })
+			c.Images[i].Probed = readByOffset(d, 10, "places probed", "%#x: %+v", d.probed)
 		}
 		if d.magic >= magicReplayed {
-			readByOffset(d, 5, "places replayed", "%#x: %+v", d.replayed, func(off Offset, r Replayed) { c.AddReplayed(i, off, r) })
+			c.Images[i].Replayed = readByOffset(d, 5, "places replayed", "%#x: %+v", d.replayed)
 		}
 		if d.magic >= magicSplit {
 			d.when(c, i)
@@ -980,32 +976,46 @@ func (d *decoder) images(c *Counts) {
 
 func (d *decoder) samples(c *Counts, image int) {
 	number := func() uint64 { return d.number("samples") }
-	readByOffset(d, 2, "places with samples", "%#x: %d samples", number, func(off Offset, n uint64) { c.AddSample(image, off, n) })
+	at := readByOffset(d, 2, "places with samples", "%#x: %d samples", number)
+	for _, n := range at {
+		c.Total = addSamples(c.Total, n)
+	}
+	if at != nil {
+		c.Images[image].At = at
+	}
 }
 
 func (d *decoder) first(c *Counts, image int) {
 	number := func() uint64 { return d.Uint(MaxFirst, "first touch") }
-	readByOffset(d, 2, "first touches", "%#x: first touched after %d us", number, func(off Offset, us uint64) { c.Touch(image, off, us) })
+	c.Images[image].First = readByOffset(d, 2, "first touches", "%#x: first touched after %d us", number)
 }
 
 func (d *decoder) counted(c *Counts, image int) {
 	number := func() uint64 { return d.Uint(math.MaxUint64, "executions") }
-	readByOffset(d, 2, "places counted", "%#x: %d executions", number, func(off Offset, n uint64) { c.AddCounted(image, off, n) })
+	c.Images[image].Counted = readByOffset(d, 2, "places counted", "%#x: %d executions", number)
 }
 
 // readByOffset reads a list of places with something each, by increasing offset, in entries of so many bytes at
-// least, and hands them to add. The note is told of each.
-func readByOffset[V any](d *decoder, least int, list, note string, read func() V, add func(Offset, V)) {
+// least. The note is told of each. It returns nil if there are none.
+func readByOffset[V any](d *decoder, least int, list, note string, read func() V) map[Offset]V {
+	n := d.List(least, list)
+	if n == 0 {
+		return nil
+	}
+	at := make(map[Offset]V, n)
 	off := uint64(0)
-	for i := range d.List(least, list) {
+	for i := range n {
 		off = d.after(off, i == 0, "file offset")
 		v := read()
 		if d.Err != nil {
-			return
+			return nil
 		}
-		d.Note(note, off, v)
-		add(Offset(off), v)
+		if d.Dumps() {
+			d.Note(note, off, v)
+		}
+		at[Offset(off)] = v
 	}
+	return at
 }
 
 func (d *decoder) probed() Probed {
@@ -1072,7 +1082,9 @@ func (d *decoder) places(c *Counts) []reference {
 		if d.Err != nil {
 			return nil
 		}
-		d.Note("place %d: %v", i, f)
+		if d.Dumps() {
+			d.Note("place %d: %v", i, f)
+		}
 		places = append(places, reference{Frame: f})
 		last = f
 	}
@@ -1101,9 +1113,11 @@ func (d *decoder) stacks(c *Counts, places []reference) {
 		if d.Err != nil {
 			return
 		}
-		d.Note("%v, top %v: %d samples", s.Frames, s.Top, s.N)
-		if len(s.When) > 0 {
-			d.Note("of them by slice %v", s.When)
+		if d.Dumps() {
+			d.Note("%v, top %v: %d samples", s.Frames, s.Top, s.N)
+			if len(s.When) > 0 {
+				d.Note("of them by slice %v", s.When)
+			}
 		}
 		c.Stacks = append(c.Stacks, s)
 	}

@@ -219,6 +219,19 @@ func (c *Counts) Delivered() uint64 {
 	return n
 }
 
+// anyDelivered is whether Delivered is more than 0, which is found sooner.
+func (c *Counts) anyDelivered() bool {
+	if slices.ContainsFunc(c.Images, func(ic *ImageCounts) bool { return len(ic.At) > 0 }) {
+		return true
+	}
+	for why := range c.Lost {
+		if why != LostDropped {
+			return true
+		}
+	}
+	return false
+}
+
 // MeanPeriod is the mean number of events between two samples; 0 if unknown.
 func (c *Counts) MeanPeriod() float64 {
 	if n := c.Delivered(); n > 0 && c.Weight > 0 {
@@ -292,7 +305,7 @@ const (
 func (c *Counts) merge(o *Counts) {
 	// A sum with an unknown part is unknown, and so is one too large to hold.
 	// Counts without delivered samples have no weight to know.
-	mine, theirs := c.Delivered() > 0, o.Delivered() > 0
+	mine, theirs := c.anyDelivered(), o.anyDelivered()
 	sum, carry := bits.Add64(c.Weight, o.Weight, 0)
 	if mine && c.Weight == 0 || theirs && o.Weight == 0 || carry != 0 {
 		sum = 0

@@ -46,6 +46,9 @@ func (r *Reader) Fail(off int, field string) {
 	}
 }
 
+// Dumps says whether Note has anything to do: its arguments cost more than what it annotates.
+func (r *Reader) Dumps() bool { return r.Dump != nil }
+
 // Note annotates the bytes read since the note before.
 func (r *Reader) Note(format string, args ...any) {
 	if r.Dump == nil || r.Err != nil {
