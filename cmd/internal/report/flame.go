@@ -78,12 +78,12 @@ type treeNode struct {
 func (f *Flame) HTML(document string) (template.HTML, error) {
 	room := treeNodes
 	root := f.tree(f.Root, &room)
-	return markup("flame.tmpl", map[string]any{"Document": document, "Root": root, "Units": barUnits})
+	return markup("flame.tmpl", map[string]any{"Document": document, "Root": root, "Units": barUnits, "What": AmountHead(f.Event)})
 }
 
 func (f *Flame) tree(n *FlameNode, room *int) treeNode {
 	frame, all := &f.Frames[n.Frame], float64(max(1, f.Root.Samples))
-	out := treeNode{Name: frame.In(f.Names), Href: frame.Page, Kind: frame.Kind, Share: Percent(float64(n.Samples) / all), Samples: Integer(n.Samples),
+	out := treeNode{Name: frame.In(f.Names), Href: frame.Page, Kind: frame.Kind, Share: Percent(float64(n.Samples) / all), Samples: AmountOf(f.Event, n.Samples),
 		Width: units(float64(n.Samples) / all), Open: float64(n.Samples) >= openShare*all}
 	if n.Self > 0 && len(n.Children) > 0 {
 		out.Self = Percent(float64(n.Self) / all)

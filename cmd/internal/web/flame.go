@@ -393,8 +393,12 @@ func (s *Site) flamePage(w http.ResponseWriter, r *http.Request) {
 	}
 	page.More = append(page.More, report.Link{Href: "/pprof/flamegraph", Text: "pprof's own"})
 	doc := s.flame(want)
-	stacks := fmt.Sprintf("%s samples: %s with a stack to where the thread began, %s with one that ends before, %s with none. Colours and causes are the likeliest of the stalls in and below a frame, with their share of its samples' time; a page of causes has the ranges.",
-		report.Integer(sum.Samples), report.Share(sum.Complete, sum.Samples), report.Share(sum.Cut, sum.Samples), report.Share(sum.Bare, sum.Samples))
-	sh.add("flame", "Samples by stack", text("%s", stacks), func() (template.HTML, error) { return doc.HTML(flameHref("flame", want)) })
+	heading, colours := "Samples by stack", " Colours and causes are the likeliest of the stalls in and below a frame, with their share of its samples' time; a page of causes has the ranges."
+	if s.waits() {
+		heading, colours = "Time by stack", ""
+	}
+	stacks := fmt.Sprintf("%s: %s with a stack to where the thread began, %s with one that ends before, %s with none.%s",
+		report.AmountOf(doc.Event, sum.Samples), report.Share(sum.Complete, sum.Samples), report.Share(sum.Cut, sum.Samples), report.Share(sum.Bare, sum.Samples), colours)
+	sh.add("flame", heading, text("%s", stacks), func() (template.HTML, error) { return doc.HTML(flameHref("flame", want)) })
 	s.send(w, "/flamegraph", page, sh.err)
 }

@@ -169,6 +169,60 @@ func TestFlameInBrowser(t *testing.T) {
 	}
 }
 
+// waitingView is a view of 3 s off the processor, half of it below one call.
+func waitingView(t *testing.T) (v *View, callee string) {
+	t.Helper()
+	rec, path, callee, _, stack := aCall(t)
+	off := sample.NewCounts(rec.Counts[0].CPU, sample.OffEvent("interruptible"))
+	i := off.Image(rec.Counts[0].Images[stack[0].Image].ID)
+	frames := slices.Clone(stack)
+	for k := range frames {
+		frames[k].Image = i
+	}
+	off.AddSample(i, frames[0].Off, 3_000_000)
+	off.AddStack(frames, 1_500_000)
+	off.Weight = off.Delivered() * sample.OffPeriod
+	rec.AddOff(off)
+	return viewOf(t, inferredOf(t, rec, path, sample.OffCPU)), callee
+}
+
+// TestFlameOfWaits: of time off the processor, the page says times, and nothing of samples or stalls.
+func TestFlameOfWaits(t *testing.T) {
+	v, _ := waitingView(t)
+	w := httptest.NewRecorder()
+	NewSite(v, "127.0.0.1", nil).ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/flamegraph", nil))
+	page := w.Body.String()
+	_, page, _ = strings.Cut(page, "<h2") // behind what all pages begin with
+	page, _, _ = strings.Cut(page, "</main>")
+	for text, want := range map[string]bool{
+		"Time by stack": true, "3 s: 50.0%": true, "a hundredth of the time": true, "1.50 s": true,
+		" samples": false, "stalls": false, "3000000": false,
+	} {
+		if strings.Contains(page, text) != want {
+			t.Errorf("%q in the page: %v, want %v:\n%s", text, !want, want, page)
+		}
+	}
+}
+
+// TestFlameOfWaitsInBrowser: so does the picture.
+func TestFlameOfWaitsInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	v, callee := waitingView(t)
+	server := httptest.NewServer(NewSite(v, "127.0.0.1", nil))
+	t.Cleanup(server.Close)
+	tab := b.Open(t, server.URL+"/flamegraph", testtool.Screen{Width: 1400})
+	tab.Wait("document.querySelectorAll('.frame rect[fill]').length > 2")
+	tab.Key("/")
+	tab.Type(callee)
+	tab.Wait(`/^3 s below or in them/.test(document.querySelector("output").innerText)`)
+	tab.Wait(`[...document.querySelectorAll(".frame title")].some((t) => t.textContent.endsWith(": 1.50 s"))`)
+	tab.Eval(`document.querySelector('.frame[name="`+callee+`"] rect').dispatchEvent(new MouseEvent("click", {bubbles: true}))`, nil)
+	tab.Wait(`/: [0-9.]+ s, [0-9.]+ % of all/.test(document.querySelector(".about").innerText)`)
+	for _, c := range tab.Complaints() {
+		t.Errorf("the browser complains: %s", c)
+	}
+}
+
 // TestStacksKept: pages say that no stacks were recorded only where none were; where another event
 // has them, they say which.
 func TestStacksKept(t *testing.T) {

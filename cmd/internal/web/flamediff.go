@@ -195,8 +195,8 @@ func (v *View) addFlameDifference(s *sheet, d flameDifference, href func(*viewed
 	}
 	without := func(s *report.UsertimeStacks) string { return report.Share(s.Bare, s.Samples) }
 	s.add("flame-difference", "Difference flame graph",
-		text("The stacks of this recording, coloured by how the share of a frame, with what it calls, changed: more is red, less is blue, and grey is within the chance of sampling. %s samples before, of which %s have no stack, and %s now, of which %s have none; shares are of all of each. Frames that are gone have no place in the picture: the table has them.",
-			report.Integer(f.Before.Samples), without(f.Before), report.Integer(f.Stacks.Samples), without(&f.Stacks)),
+		text("The stacks of this recording, coloured by how the share of a frame, with what it calls, changed: more is red, less is blue, and grey is within the chance of sampling. There are %s before, of which %s have no stack, and %s now, of which %s have none; shares are of all of each. Frames that are gone have no place in the picture: the table has them.",
+			report.AmountOf(f.Event, f.Before.Samples), without(f.Before), report.AmountOf(f.Event, f.Stacks.Samples), without(&f.Stacks)),
 		func() (template.HTML, error) {
 			return f.ChangesHTML("flame-difference", func(i int) string {
 				if p := v.procOf(&f.Frames[i]); p != nil {

@@ -17,6 +17,7 @@ import (
 
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/truth"
 	"backfeed/internal/testtool"
@@ -62,12 +63,17 @@ func recordingOf(t *testing.T, program, recording string) (*sample.Recording, st
 
 // inferred infers what ran from rec, of which the image is at path.
 func inferred(t *testing.T, rec *sample.Recording, path string) *input.Session {
+	return inferredOf(t, rec, path, "")
+}
+
+// inferredOf is inferred of an event; "" is that with most samples.
+func inferredOf(t *testing.T, rec *sample.Recording, path, event string) *input.Session {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "alone.bfr")
 	if err := os.WriteFile(file, rec.Encode(), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	src, err := input.Infer(context.Background(), []string{file}, input.Options{Symfs: []string{filepath.Dir(path)}, Notify: report.Quiet{}})
+	src, err := input.Infer(context.Background(), []string{file}, input.Options{Symfs: []string{filepath.Dir(path)}, Notify: report.Quiet{}, Infer: infer.Options{Event: event}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import { select } from "d3-selection";
 import { load } from "./data";
 import { bind } from "./keys";
 import { near } from "./near";
+import { amount } from "./numbers";
 
 type Frame = { procedure: string; mangled?: string; kind: string; image: number; page?: string };
 type Node = { frame: number; samples: number; self: number; cause?: string; cause_share?: number; before?: number; change?: number; real?: boolean; children?: Node[] };
@@ -86,7 +87,7 @@ function About({ flame, of }: { flame: Flame; of: Datum }) {
 	const image = flame.images[frame.image];
 	return (
 		<>
-			<b>{frame.procedure}</b>{frame.kind === "inlined" && " (inlined)"}: {node.samples} samples, {percent(node.samples, flame.root.samples)} of all
+			<b>{frame.procedure}</b>{frame.kind === "inlined" && " (inlined)"}: {amount(flame.event, node.samples)}, {percent(node.samples, flame.root.samples)} of all
 			{node.self > 0 && node.self < node.samples && <>; {percent(node.self, flame.root.samples)} {flame.inverted ? "with nothing above" : "in it"}</>}
 			{flame.before && <>; before {percent(node.before ?? 0, flame.before.samples)}: {signed(node.change ?? 0)} points{node.real ? "" : ", within the chance of sampling"}</>}
 			{!flame.before && node.cause !== undefined && <>; {node.cause} is likeliest to explain {percent(node.cause_share ?? 0, 1)} of its time</>}
@@ -172,11 +173,11 @@ export async function flame(place: HTMLElement): Promise<void> {
 	const width = () => Math.max(300, picture.clientWidth);
 	const lower = (d: Drawn, text: string) => d.data.name.toLowerCase().includes(text.toLowerCase());
 	const chart = flamegraph().width(width()).cellHeight(20).inverted(true).sort(false).minFrameSize(1).transitionDuration(0)
-		.setColorMapper((d: Drawn) => colour(d, doc.before !== undefined, byImage.value)).setSearchMatch(lower).setLabelHandler((d: Drawn) => d.data.name + ": " + d.data.value + " samples")
+		.setColorMapper((d: Drawn) => colour(d, doc.before !== undefined, byImage.value)).setSearchMatch(lower).setLabelHandler((d: Drawn) => d.data.name + ": " + amount(doc.event, d.data.value))
 		.resetHeightOnZoom(true)
 		.onHover((d: Drawn) => (shown.value = d.data))
 		.onClick((d: Drawn) => (chosen.value = d.parent === undefined || d.parent === null ? null : d.data))
-		.setSearchHandler((_: unknown, sum: number, all: number) => (found.value = sum + " samples below or in them, " + percent(sum, all)));
+		.setSearchHandler((_: unknown, sum: number, all: number) => (found.value = amount(doc.event, sum) + " below or in them, " + percent(sum, all)));
 	select(picture).datum(datum(doc, doc.root)).call(chart);
 	picture.addEventListener("pointerleave", () => (shown.value = null));
 	render(<Panel flame={doc} chart={chart} state={state} name={first ? "flame" : name} />, panel);

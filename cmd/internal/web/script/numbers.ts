@@ -40,6 +40,11 @@ export function ratio(n: number | undefined): string {
 	return n > 0 && n < 0.005 ? "<0.01" : n.toFixed(n >= 9.995 ? 1 : 2);
 }
 
+// amount is so much of an event: samples, or the time that they are.
+export function amount(event: string, n: number): string {
+	return /^(wall$|off-cpu(:|$))/.test(event) ? seconds(n / 1e6) : n + " samples";
+}
+
 // seconds is a time.
 export function seconds(s: number): string {
 	const rounded = Number(s.toPrecision(3));
