@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"backfeed/cmd/internal/emit"
@@ -17,12 +18,13 @@ import (
 // boltOptions are what llvm-bolt is asked to do.
 var boltOptions = []string{"-reorder-blocks=ext-tsp", "-reorder-functions=cdsort", "-split-functions"}
 
-// mostBolts and mostSkipped bound what is tried where llvm-bolt fails, or what it makes: runs of it, and functions that it is to
-// leave alone.
-const mostBolts, mostSkipped = 30, 3
+// mostBolts, mostSkipped and mostNamed bound what is tried where llvm-bolt fails, or what it makes: runs of it, functions to be found
+// that it is to leave alone, and those that it names.
+const mostBolts, mostSkipped, mostNamed = 30, 3, 12
 
-// bolt rewrites the program of a stage. Where llvm-bolt cannot, or its result does not work, it does so without splitting
-// functions; or else the functions that it fails with are looked for, and left as they are.
+// bolt rewrites the program of a stage. Functions that llvm-bolt names as what it cannot take are left as they are. Where it cannot
+// all the same, or its result does not work, it does so without splitting functions; or else the functions that it fails with are
+// looked for, and left as they are, too.
 func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 	tool, err := program(llvmBolt...)
 	if err != nil {
@@ -43,13 +45,25 @@ func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 		return nil, err
 	}
 	runs := 0
+	var named []string
 	try := func(skip []string, without string) error { // nil if it works
 		if runs++; runs > mostBolts {
 			return errTooMany
 		}
-		return j.boltOnce(ctx, tool, fdata, from, s, skip, without)
+		return j.boltOnce(ctx, tool, fdata, from, s, slices.Concat(named, skip), without)
 	}
 	err = try(nil, "")
+	for err != nil && ctx.Err() == nil && len(named) < mostNamed {
+		name := cannotTake(err)
+		if name == "" || slices.Contains(named, name) {
+			break
+		}
+		named = append(named, name)
+		err = try(nil, "")
+	}
+	if len(named) > 0 {
+		s.notes = append(s.notes, "llvm-bolt left alone what it says that it cannot take: "+strings.Join(named, ", "))
+	}
 	if err == nil || ctx.Err() != nil {
 		return j.bolted(s, err)
 	}
@@ -69,6 +83,18 @@ func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 		return nil, ctx.Err()
 	}
 	return nil, whole
+}
+
+// untakeable is how llvm-bolt names a function that it has to leave alone, such as one of computed gotos
+// (bolt/test/AArch64/computed-goto.s): by one of its names, and how many others it has.
+var untakeable = regexp.MustCompile(`BOLT-ERROR: .* in function (\S+?)(?:\(\*\d+\))?\. Consider adding this function to --skip-funcs`)
+
+// cannotTake returns the function that llvm-bolt, which failed so, says that it cannot take; "" if it names none.
+func cannotTake(failed error) string {
+	if m := untakeable.FindStringSubmatch(failed.Error()); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // errTooMany is that a search has tried enough.
