@@ -21,7 +21,8 @@ func estimate(p *Placed, opt Options) {
 		known = append(known, exact.known(ip.ID, ip.Image)...)
 	}
 	known = slices.Concat(opt.Known, prof.sound(known))
-	if len(known) > 0 || len(exact.counted.Images) > 0 || opt.Places > 0 || opt.Sites > 0 {
+	calibrated := len(known) > 0 || len(exact.counted.Images) > 0 || opt.Places > 0 || opt.Sites > 0
+	if calibrated {
 		sure := *par
 		sure.hidden = math.Inf(1)
 		if par.timed {
@@ -41,6 +42,9 @@ func estimate(p *Placed, opt Options) {
 	if par.timed {
 		of := *par
 		of.total = of.counts() * float64(prof.Samples.Used)
+		if !calibrated {
+			of.minor = minorShare * of.total
+		}
 		par = &of
 	}
 	for _, ip := range prof.Images {

@@ -321,7 +321,8 @@ func (q *problem) draw(x []float64, called callers, keep bool) spread {
 	}
 	deviate(sum.block, e.draws)
 	deviate(sum.out, e.draws)
-	scale(q.par.edges, sum.out)
+	scale(1+e.short, sum.block)
+	scale((1+e.short)*q.par.edges, sum.out)
 	return sum
 }
 

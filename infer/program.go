@@ -72,17 +72,27 @@ func (pr *program) part(x []float64, i int) []float64 { return x[pr.at[i]:pr.at[
 // evaluations instead of 60 choose places that gain another 0.005. Samples of instructions make
 // valleys steep, too: of a million of them, the mean block overlap of five programs is 0.981 with the usual
 // effort and 0.988 with steepEffort, and no more with three times as much.
+//
+// What is claimed of a program's counts is held by samples, so that procedures with hardly any of them may be known
+// less well each, as long as they are right in the mean. Of gcc's cc1, 90,893 samples, standard
+// deviations are 6 % smaller in the mean with 10 evaluations than with 25, and 2 % with 15. With short, about as much is claimed
+// and held as by 30 draws of 25.
 var (
 	usualEffort = effort{alone: 25, together: 35, draws: 30, drawn: 25, tol: 1e-6}
 	steepEffort = effort{alone: 100, together: 150, draws: 8, drawn: 25, tol: 1e-6}
 	knownEffort = effort{alone: 2000, together: 400, draws: 12, drawn: 200, tol: 1e-9}
+	minorEffort = effort{alone: 25, together: 35, draws: 12, drawn: 12, tol: 1e-6, short: 0.13}
 )
+
+// minorShare is the share of a program's samples that a procedure has fewer of whose draws are those of minorEffort.
+const minorShare = 0.002
 
 type effort struct {
 	alone, together int     // evaluations of each procedure by itself, and of all together
 	draws           int     // disturbed searches
 	drawn           int     // evaluations of each, which starts next to its goal
 	tol             float64 // relative gain of a step that ends the search
+	short           float64 // the part that standard deviations are taken to be larger by than such draws show
 }
 
 func (q *problem) effort() effort {
@@ -91,6 +101,8 @@ func (q *problem) effort() effort {
 		return knownEffort
 	case q.par.steep:
 		return steepEffort
+	case sumOf(q.samples) < q.par.minor:
+		return minorEffort
 	}
 	return usualEffort
 }
