@@ -75,24 +75,42 @@ func (im *Image) readUnwind() ([]unwindEntry, error) {
 	return out, err
 }
 
-// Registers of x86-64 by their DWARF numbers (System V ABI, figure 3.36).
-const (
-	dwarfRBP = 6
-	dwarfRSP = 7
+// dwarfRegisters are the numbers that DWARF has for registers of a processor.
+type dwarfRegisters struct {
+	sp, fp uint64
+	link   bool // where nothing else is said, the return address is in its register
+}
+
+var (
+	x86Registers = dwarfRegisters{sp: 7, fp: 6}               // System V ABI, figure 3.36
+	armRegisters = dwarfRegisters{sp: 31, fp: 29, link: true} // DWARF for the Arm 64-bit architecture, 4.1
 )
+
+func (im *Image) dwarfRegisters() *dwarfRegisters {
+	if im.Arch == AArch64 {
+		return &armRegisters
+	}
+	return &x86Registers
+}
 
 // A cfaRule says where the canonical frame address (CFA) of DWARF is, and where
 // the return address and the caller's frame pointer are relative to it.
 type cfaRule struct {
 	reg      uint64
 	off      int64
-	ra       int64
 	computed bool   // by expr, which is not followed
-	noRA     bool   // the return address is undefined, in a register or computed
-	end      bool   // it is undefined: there is no caller
 	expr     []byte // of the CFA, if it is computed
-	raExpr   []byte // of the place of the return address; nil if it is not computed
+	ra       savedRA
 	fp       savedFP
+}
+
+// A savedRA says where the return address is.
+type savedRA struct {
+	off     int64  // from the CFA, if nothing else is said
+	unknown bool   // it is undefined, in another register or computed
+	link    bool   // it is in its register
+	end     bool   // it is undefined: there is no caller
+	expr    []byte // of its place, if that is computed
 }
 
 // A savedFP says where the caller's frame pointer is. The zero one is in its register.
@@ -106,23 +124,25 @@ func (e *unwindEntry) returnAt(a Addr) (StackPlace, bool) {
 	if e.cie.opaque {
 		return StackPlace{}, false
 	}
-	r := cfaReader{cie: e.cie, rule: cfaRule{noRA: true}, loc: e.lo}
+	r := newCFAReader(&x86Registers, e.cie)
+	r.loc = e.lo
 	if !r.run(e.cie.rules, e.hi) {
 		return StackPlace{}, false
 	}
 	r.initial, r.loc = r.rule, e.lo
-	if !r.run(e.rules, a) || r.rule.computed || r.rule.noRA {
+	if !r.run(e.rules, a) || r.rule.computed || r.rule.ra.unknown {
 		return StackPlace{}, false
 	}
-	if r.rule.reg != dwarfRSP && r.rule.reg != dwarfRBP {
+	if r.rule.reg != r.regs.sp && r.rule.reg != r.regs.fp {
 		return StackPlace{}, false
 	}
-	return StackPlace{Frame: r.rule.reg == dwarfRBP, Off: r.rule.off + r.rule.ra}, true
+	return StackPlace{Frame: r.rule.reg == r.regs.fp, Off: r.rule.off + r.rule.ra.off}, true
 }
 
 // A cfaReader follows call frame instructions (DWARF 5, 6.4.2), as far as they
 // tell of the CFA and the return address.
 type cfaReader struct {
+	regs    *dwarfRegisters
 	cie     *cie
 	rule    cfaRule
 	initial cfaRule // after the CIE's instructions
@@ -132,7 +152,12 @@ type cfaReader struct {
 	row func(lo Addr, r *cfaRule) // is told of each row that ends; nil is nobody
 }
 
-// Call frame instructions: DWARF 5, table 7.29, and GNU's. The first three have
+// newCFAReader returns one that the instructions of c have still to be read with.
+func newCFAReader(regs *dwarfRegisters, c *cie) cfaReader {
+	return cfaReader{regs: regs, cie: c, rule: cfaRule{ra: savedRA{unknown: !regs.link, link: regs.link}}}
+}
+
+// Call frame instructions: DWARF 5, table 7.29, GNU's and Arm's. The first three have
 // an operand in their low 6 bits.
 const (
 	cfaAdvance    = 0x40
@@ -160,6 +185,10 @@ const (
 	cfaValOffset  = 0x14
 	cfaValExpr    = 0x16
 	cfaArgsSize   = 0x2e // GNU
+
+	// That the return address is signed from here on, or no more: what unwinds takes a signature away anyway.
+	cfaSigned   = 0x2d // DW_CFA_AARCH64_negate_ra_state
+	cfaSignedPC = 0x2c // DW_CFA_AARCH64_negate_ra_state_with_pc
 )
 
 // maxRemembered bounds the stack of rules. Compilers remember one at a time.
@@ -202,11 +231,14 @@ func (r *cfaReader) run(rules []byte, a Addr) bool {
 		case cfaUndefined:
 			reg := d.uleb("register")
 			r.elsewhere(reg, nil)
-			r.rule.end = r.rule.end || reg == r.cie.ra
+			r.rule.ra.end = r.rule.ra.end || reg == r.cie.ra
 		case cfaSameValue:
-			if reg := d.uleb("register"); reg == dwarfRBP {
+			switch reg := d.uleb("register"); {
+			case reg == r.regs.fp:
 				r.rule.fp = savedFP{}
-			} else {
+			case reg == r.cie.ra && r.regs.link:
+				r.rule.ra = savedRA{link: true}
+			default:
 				r.elsewhere(reg, nil)
 			}
 		case cfaRegister, cfaValOffset:
@@ -246,6 +278,10 @@ func (r *cfaReader) run(rules []byte, a Addr) bool {
 			r.rule.expr = d.bytes(d.uleb("expression"))
 		case cfaArgsSize:
 			d.uleb("size of arguments")
+		case cfaSigned, cfaSignedPC:
+			if !r.regs.link {
+				return false
+			}
 		default:
 			return false
 		}
@@ -266,8 +302,8 @@ func (r *cfaReader) advance(n uint64, a Addr) bool {
 func (r *cfaReader) at(reg uint64, off int64) {
 	switch reg {
 	case r.cie.ra:
-		r.rule.ra, r.rule.noRA, r.rule.end, r.rule.raExpr = off, false, false, nil
-	case dwarfRBP:
+		r.rule.ra = savedRA{off: off}
+	case r.regs.fp:
 		r.rule.fp = savedFP{saved: true, off: off}
 	}
 }
@@ -277,8 +313,8 @@ func (r *cfaReader) at(reg uint64, off int64) {
 func (r *cfaReader) elsewhere(reg uint64, expr []byte) {
 	switch reg {
 	case r.cie.ra:
-		r.rule.noRA, r.rule.end, r.rule.raExpr = true, false, expr
-	case dwarfRBP:
+		r.rule.ra = savedRA{unknown: true, expr: expr}
+	case r.regs.fp:
 		r.rule.fp = savedFP{lost: true, expr: expr}
 	}
 }
@@ -286,8 +322,8 @@ func (r *cfaReader) elsewhere(reg uint64, expr []byte) {
 func (r *cfaReader) restore(reg uint64) {
 	switch reg {
 	case r.cie.ra:
-		r.rule.ra, r.rule.noRA, r.rule.end, r.rule.raExpr = r.initial.ra, r.initial.noRA, r.initial.end, r.initial.raExpr
-	case dwarfRBP:
+		r.rule.ra = r.initial.ra
+	case r.regs.fp:
 		r.rule.fp = r.initial.fp
 	}
 }

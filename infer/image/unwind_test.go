@@ -95,7 +95,7 @@ func TestReturnAtUnknown(t *testing.T) {
 
 // TestCFA follows instructions that compilers seldom write.
 func TestCFA(t *testing.T) {
-	initial := []byte{cfaDef, dwarfRSP, 8, cfaOffset | 16, 1}
+	initial := []byte{cfaDef, 7, 8, cfaOffset | 16, 1}
 	for _, tt := range []struct {
 		name  string
 		rules []byte
@@ -105,13 +105,13 @@ func TestCFA(t *testing.T) {
 		{"nothing", nil, StackPlace{}, true},
 		{"later", []byte{cfaAdvance | 9, cfaDefOff, 64}, StackPlace{}, true},
 		{"advances", []byte{cfaAdvance | 1, cfaDefOff, 16, cfaAdvance1, 1, cfaDefOff, 24, cfaAdvance2, 1, 0, cfaDefOff, 32, cfaAdvance4, 1, 0, 0, 0, cfaDefOff, 40}, StackPlace{Off: 32}, true},
-		{"frame pointer", []byte{cfaAdvance | 1, cfaDefOff, 16, cfaOffset | 6, 2, cfaDefReg, dwarfRBP}, StackPlace{true, 8}, true},
+		{"frame pointer", []byte{cfaAdvance | 1, cfaDefOff, 16, cfaOffset | 6, 2, cfaDefReg, 6}, StackPlace{true, 8}, true},
 		{"remembered", []byte{cfaRemember, cfaDefOff, 16, cfaRecall}, StackPlace{}, true},
 		{"recalled too often", []byte{cfaRecall}, StackPlace{}, false},
-		{"signed", []byte{cfaDefSF, dwarfRSP, 0x7c}, StackPlace{Off: 24}, true}, // -4 * -8
+		{"signed", []byte{cfaDefSF, 7, 0x7c}, StackPlace{Off: 24}, true}, // -4 * -8
 		{"signed offset", []byte{cfaDefOffSF, 0x7e}, StackPlace{Off: 8}, true},
 		{"expression", []byte{cfaDefExpr, 2, 0x77, 8}, StackPlace{}, false},
-		{"expression, then none", []byte{cfaDefExpr, 2, 0x77, 8, cfaDef, dwarfRSP, 24}, StackPlace{Off: 16}, true},
+		{"expression, then none", []byte{cfaDefExpr, 2, 0x77, 8, cfaDef, 7, 24}, StackPlace{Off: 16}, true},
 		{"expression too long", []byte{cfaDefExpr, 200, 0x77}, StackPlace{}, false},
 		{"another register", []byte{cfaDefReg, 10}, StackPlace{}, false},
 		{"return address undefined", []byte{cfaUndefined, 16}, StackPlace{}, false},
@@ -132,8 +132,8 @@ func TestCFA(t *testing.T) {
 
 // FuzzCFA: any instructions end, and what is known is by one of two registers.
 func FuzzCFA(f *testing.F) {
-	f.Add([]byte{cfaDef, dwarfRSP, 8, cfaOffset | 16, 1}, []byte{cfaAdvance | 1, cfaDefOff, 16, cfaRemember, cfaAdvance1, 1, cfaRecall}, uint16(8))
-	f.Add([]byte{cfaDef, dwarfRSP, 8}, []byte{cfaDefExpr, 2, 0x77, 8, cfaRestore | 16, cfaAdvance4, 1, 0, 0, 0}, uint16(0))
+	f.Add([]byte{cfaDef, 7, 8, cfaOffset | 16, 1}, []byte{cfaAdvance | 1, cfaDefOff, 16, cfaRemember, cfaAdvance1, 1, cfaRecall}, uint16(8))
+	f.Add([]byte{cfaDef, 7, 8}, []byte{cfaDefExpr, 2, 0x77, 8, cfaRestore | 16, cfaAdvance4, 1, 0, 0, 0}, uint16(0))
 	f.Fuzz(func(t *testing.T, initial, rules []byte, at uint16) {
 		c := &cie{codeAlign: 1, dataAlign: -8, ra: 16, rules: initial}
 		e := unwindEntry{frame{0x1000, 0x11000, 0}, c, rules}

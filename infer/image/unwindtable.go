@@ -2,21 +2,26 @@ package image
 
 import (
 	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
+	"slices"
+	"sort"
 
 	"backfeed/sample/unwind"
 )
 
-// UnwindTable returns the rows of .eh_frame of an ELF file of x86-64: none if it has no such section, or
-// is of another processor. Of more than limit rows, it returns an error. It reads nothing else of the file.
+// UnwindTable returns the rows of .eh_frame of an ELF file: none if it has no such section. Of more than limit rows, it
+// returns an error. It reads nothing else of the file but, of AArch64, the start of the procedure linkage table.
 //
 // With an error about malformed bytes it returns what lies before them, which holds.
 func UnwindTable(f *os.File, limit int) ([]unwind.Row, error) {
 	var rows []unwind.Row
 	_, err := opened(f, func(im *Image, size int64) (err error) {
-		if err = im.readHeaders(); err != nil || im.Arch != X86_64 {
+		if err = im.readHeaders(); err != nil {
 			return err
 		}
 		if err = im.load(size); err == nil {
@@ -29,7 +34,8 @@ func UnwindTable(f *os.File, limit int) ([]unwind.Row, error) {
 
 func (im *Image) unwindTable(limit int) ([]unwind.Row, error) {
 	entries, err := im.readUnwind()
-	t := tableMaker{im: im, limit: limit, initial: map[*cie]*cfaRule{}}
+	entries = addMissing(entries, im.linkageUnwind())
+	t := newTableMaker(im, limit)
 	for i := range entries {
 		e := &entries[i]
 		hi := e.hi
@@ -47,15 +53,66 @@ func (im *Image) unwindTable(limit int) ([]unwind.Row, error) {
 	return t.rows, err
 }
 
+// addMissing adds those of more to entries, both by address, whose code none of these is of.
+func addMissing(entries, more []unwindEntry) []unwindEntry {
+	n := len(entries)
+	for _, e := range more {
+		i := sort.Search(n, func(i int) bool { return entries[i].hi > e.lo })
+		if i == n || entries[i].lo >= e.hi {
+			entries = append(entries, e)
+		}
+	}
+	if len(entries) > n {
+		slices.SortStableFunc(entries, func(a, b unwindEntry) int { return cmp.Compare(a.lo, b.lo) })
+	}
+	return entries
+}
+
+// saveLink is the instruction stp x16, x30, [sp, #-16]! of AArch64.
+const saveLink = 0xa9bf7bf0
+
+// linkageUnwind returns entries of the procedure linkage tables of AArch64, for which no linker writes any. All but the
+// head leave the stack and the link register alone. The head saves that by its first instruction, or the one after
+// a landing pad (elfNN_aarch64_init_small_plt0_entry of bfd/elfnn-aarch64.c).
+func (im *Image) linkageUnwind() (out []unwindEntry) {
+	if im.Arch != AArch64 {
+		return nil
+	}
+	const head, step, landing = 32, 4, 2
+	c := &cie{codeAlign: step, dataAlign: -unwind.WordSize, ra: 30, rules: []byte{cfaDef, byte(armRegisters.sp), 0}}
+	for _, s := range im.elf.Sections {
+		lo := Addr(s.Addr)
+		if s.Name != ".plt" && s.Name != ".iplt" || s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_EXECINSTR == 0 || s.Size < head || !im.executable(lo) {
+			continue
+		}
+		e := unwindEntry{frame: frame{lo: lo, hi: lo + Addr(s.Size)}, cie: c}
+		code := im.read(lo, landing*step)
+		for i := byte(1); i <= landing && code != nil; i++ {
+			if binary.LittleEndian.Uint32(code[(i-1)*step:]) == saveLink {
+				e.rules = []byte{cfaAdvance | i, cfaDefOff, 16, cfaOffset | 30, 1, cfaAdvance | (head/step - i), cfaDefOff, 0, cfaRestore | 30}
+				break
+			}
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b unwindEntry) int { return cmp.Compare(a.lo, b.lo) })
+	return out
+}
+
 // A tableMaker makes rows of entries, which it gets by address.
 type tableMaker struct {
 	im    *Image
+	regs  *dwarfRegisters
 	limit int
 	rows  []unwind.Row
 	end   Addr // of the entry before
 	full  bool
 
 	initial map[*cie]*cfaRule // after the CIE's instructions; nil if they were not understood
+}
+
+func newTableMaker(im *Image, limit int) *tableMaker {
+	return &tableMaker{im: im, regs: im.dwarfRegisters(), limit: limit, initial: map[*cie]*cfaRule{}}
 }
 
 // padding is what a linker leaves between two functions at most, for alignment: the row before may hold
@@ -73,12 +130,12 @@ func (t *tableMaker) add(e *unwindEntry, hi Addr) {
 		t.row(e.lo, unwind.Row{})
 		return
 	}
-	r := cfaReader{cie: e.cie, rule: *initial, initial: *initial, loc: e.lo}
+	r := cfaReader{regs: t.regs, cie: e.cie, rule: *initial, initial: *initial, loc: e.lo}
 	last := e.lo
 	r.row = func(lo Addr, rule *cfaRule) {
 		if lo >= last && lo < hi { // an advance may wrap
 			last = lo
-			t.row(lo, rule.compact())
+			t.row(lo, rule.compact(t.regs))
 		}
 	}
 	understood := r.run(e.rules, hi-1)
@@ -94,7 +151,7 @@ func (t *tableMaker) add(e *unwindEntry, hi Addr) {
 func (t *tableMaker) begin(c *cie) *cfaRule {
 	rule, known := t.initial[c]
 	if !known {
-		r := cfaReader{cie: c, rule: cfaRule{noRA: true}}
+		r := newCFAReader(t.regs, c)
 		if !c.opaque && r.run(c.rules, math.MaxUint64) {
 			rule = &r.rule
 		}
@@ -165,44 +222,78 @@ var (
 const lit0 = 0x30
 
 // compact returns r as a row.
-func (r *cfaRule) compact() (row unwind.Row) {
+func (r *cfaRule) compact(regs *dwarfRegisters) (row unwind.Row) {
 	switch {
-	case r.end:
+	case r.ra.end:
 		return unwind.Row{Kind: unwind.End}
 	case r.computed:
-		n := len(pltBefore)
-		if bytes.Equal(r.expr, signalCFA) && bytes.Equal(r.raExpr, signalRA) && bytes.Equal(r.fp.expr, signalFP) {
-			return unwind.Row{Kind: unwind.Signal}
+		if regs.link {
+			return unwind.Row{}
 		}
-		if len(r.expr) == n+1+len(pltAfter) && bytes.HasPrefix(r.expr, pltBefore) && bytes.HasSuffix(r.expr, pltAfter) &&
-			r.expr[n] >= lit0 && r.expr[n] <= lit0+15 && !r.noRA && r.ra == -unwind.WordSize {
-			return unwind.Row{Kind: unwind.PLT, CFA: uint16(r.expr[n] - lit0)}
-		}
-		return unwind.Row{}
-	case r.noRA || r.ra != -unwind.WordSize:
+		return r.compactComputed()
+	case r.ra.unknown || r.off < 0 || r.off%unwind.WordSize != 0 || r.off/unwind.WordSize > math.MaxUint16:
 		return unwind.Row{}
 	}
 	switch r.reg {
-	case dwarfRSP:
+	case regs.sp:
 		row.Kind = unwind.SP
-	case dwarfRBP:
+	case regs.fp:
 		row.Kind = unwind.FP
 	default:
 		return unwind.Row{}
 	}
-	if r.off < unwind.WordSize || r.off%unwind.WordSize != 0 || r.off/unwind.WordSize > math.MaxUint16 {
-		return unwind.Row{}
-	}
 	row.CFA = uint16(r.off / unwind.WordSize)
 	switch {
-	case r.fp.lost:
-		row.FP = unwind.FPLost
-	case r.fp.saved:
-		words := -r.fp.off / unwind.WordSize
-		if r.fp.off%unwind.WordSize != 0 || words < 1 || words >= unwind.FPLost {
-			words = unwind.FPLost
+	case r.ra.link:
+		row.Kind |= unwind.Link
+	case !regs.link:
+		if r.ra.off != -unwind.WordSize || r.off < unwind.WordSize {
+			return unwind.Row{}
 		}
-		row.FP = uint8(words)
+	case r.fp.saved && r.ra.off == r.fp.off+unwind.WordSize:
+		if row.Kind |= unwind.Pair; !saveAt(&row, r.fp.off, true) {
+			return unwind.Row{}
+		}
+		return row
+	case r.fp.saved || r.fp.lost || !saveAt(&row, r.ra.off, true):
+		return unwind.Row{}
+	default:
+		row.Kind |= unwind.Alone
+		return row
+	}
+	if r.fp.lost || r.fp.saved && !saveAt(&row, r.fp.off, regs.link) {
+		row.Saved = unwind.FPLost
 	}
 	return row
+}
+
+// saveAt says in a row that something is saved so many bytes from its CFA, and reports whether a row has room for that. up is
+// whether it may be told from the register on.
+func saveAt(row *unwind.Row, off int64, up bool) bool {
+	words := -off / unwind.WordSize
+	switch {
+	case off%unwind.WordSize != 0 || words < 1:
+		return false
+	case words < unwind.FPLost:
+	case up && words <= int64(row.CFA) && int64(row.CFA)-words < unwind.FPLost: // below a large array, as gcc has it
+		words = int64(row.CFA) - words
+		row.Kind |= unwind.Up
+	default:
+		return false
+	}
+	row.Saved = uint8(words)
+	return true
+}
+
+// compactComputed returns r as a row if its CFA is computed in one of the ways that toolchains do so for x86-64.
+func (r *cfaRule) compactComputed() unwind.Row {
+	n := len(pltBefore)
+	switch {
+	case bytes.Equal(r.expr, signalCFA) && bytes.Equal(r.ra.expr, signalRA) && bytes.Equal(r.fp.expr, signalFP):
+		return unwind.Row{Kind: unwind.Signal}
+	case len(r.expr) == n+1+len(pltAfter) && bytes.HasPrefix(r.expr, pltBefore) && bytes.HasSuffix(r.expr, pltAfter) &&
+		r.expr[n] >= lit0 && r.expr[n] <= lit0+15 && !r.ra.unknown && r.ra.off == -unwind.WordSize:
+		return unwind.Row{Kind: unwind.PLT, CFA: uint16(r.expr[n] - lit0)}
+	}
+	return unwind.Row{}
 }

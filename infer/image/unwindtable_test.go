@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -56,36 +57,54 @@ func eachInterpreted(t *testing.T, path string, f func(at Addr, rule string)) {
 
 // interpreted is a row of readelf's as unwind.Row has it.
 func interpreted(w []string, column map[string]int) string {
-	ra := w[column["ra"]]
-	fp := "u"
-	if i, ok := column["rbp"]; ok {
-		fp = w[i]
+	rule := func(names ...string) string {
+		for _, name := range names {
+			if i, ok := column[name]; ok {
+				return w[i]
+			}
+		}
+		return "u"
 	}
+	arm := strings.HasPrefix(w[1], "sp") || strings.HasPrefix(w[1], "x")
+	ra, fp := rule("ra"), rule("rbp", "x29")
 	switch {
-	case ra == "u":
+	case !arm && ra == "u":
 		return "end"
 	case w[1] == "exp":
 		return "expression"
-	case ra != "c-8":
+	case !arm && ra != "c-8":
 		return "none"
 	}
 	var reg string
 	var off int
-	if _, err := fmt.Sscanf(strings.Replace(w[1], "+", " ", 1), "%s %d", &reg, &off); err != nil || reg != "rsp" && reg != "rbp" {
+	if _, err := fmt.Sscanf(strings.Replace(w[1], "+", " ", 1), "%s %d", &reg, &off); err != nil {
+		return "none"
+	}
+	reg = map[string]string{"rsp": "sp", "rbp": "fp", "sp": "sp", "x29": "fp"}[reg]
+	if reg == "" {
 		return "none"
 	}
 	if fp != "u" && !strings.HasPrefix(fp, "c-") {
 		fp = "lost"
 	}
-	return w[1] + " " + fp
+	text := fmt.Sprintf("%s+%d %s", reg, off, fp)
+	if arm {
+		if ra != "u" && !strings.HasPrefix(ra, "c-") {
+			return "none"
+		}
+		text += " " + ra
+	}
+	return text
 }
 
-// TestUnwindTable compares with readelf every row of the C library, and of a compiler if there is one.
+// TestUnwindTable compares with readelf every row of the C library, and of a compiler or another large library if there is one.
 func TestUnwindTable(t *testing.T) {
 	tested := 0
 	for _, glob := range []string{
 		"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
 		"/usr/lib/gcc/x86_64-linux-gnu/*/cc1", "/usr/libexec/gcc/x86_64-linux-gnu/*/cc1",
+		"/usr/aarch64-linux-gnu/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6",
+		"/usr/aarch64-linux-gnu/lib/libasan.so.[0-9]",
 	} {
 		paths, _ := filepath.Glob(glob)
 		if len(paths) == 0 || testing.Short() && strings.HasSuffix(paths[0], "cc1") {
@@ -95,7 +114,7 @@ func TestUnwindTable(t *testing.T) {
 		compareTable(t, paths[0])
 	}
 	if tested == 0 {
-		t.Skip("no C library for x86-64 where Debian and Fedora have it")
+		t.Skip("no C library where Debian and Fedora have it")
 	}
 }
 
@@ -131,6 +150,9 @@ func compareTable(t *testing.T, path string) {
 		row := ruleAt(table, uint32(off))
 		kinds[row.Kind]++
 		got := row.String()
+		if row.Kind == unwind.End && im.Arch == AArch64 && strings.HasSuffix(want, " u") {
+			return // as readelf has a return address that is in its register, too
+		}
 		if want == "expression" && (row.Kind == unwind.PLT || row.Kind == unwind.Signal || row.Kind == unwind.None) {
 			return
 		}
@@ -141,8 +163,14 @@ func compareTable(t *testing.T, path string) {
 		}
 	})
 	t.Logf("%s: %d rows of readelf, %d of the table, of another rule: %d; by kind: %v", path, rows, len(table), wrong, kinds)
-	if rows < 1000 || kinds[unwind.PLT] == 0 {
-		t.Errorf("%s: readelf has %d rows, %v", path, rows, kinds)
+	expected := []unwind.Kind{unwind.SP, unwind.PLT}
+	if im.Arch == AArch64 {
+		expected = []unwind.Kind{unwind.SP | unwind.Link, unwind.SP | unwind.Pair, unwind.SP | unwind.Alone, unwind.SP | unwind.Pair | unwind.Up, unwind.FP | unwind.Pair}
+	}
+	for _, k := range expected {
+		if rows < 1000 || kinds[k] == 0 || kinds[unwind.End] > 20 {
+			t.Errorf("%s: readelf has %d rows, %v", path, rows, kinds)
+		}
 	}
 }
 
@@ -150,51 +178,125 @@ func compareTable(t *testing.T, path string) {
 func TestUnwindTableKinds(t *testing.T) {
 	plt := []byte{cfaDefExpr, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}
 	signal := []byte{cfaDefExpr, 4, 0x77, 0xa0, 0x01, 0x06, cfaExpr, 6, 3, 0x77, 0xf8, 0, cfaExpr, 16, 3, 0x77, 0xa8, 0x01}
+	x86 := []byte{cfaDef, 7, 8, cfaOffset | 16, 1}
+	arm := []byte{cfaDef, 31, 0}
 	for _, tt := range []struct {
-		name  string
-		rules []byte
-		want  string
+		name    string
+		initial []byte
+		rules   []byte
+		want    string
 	}{
-		{"no frame", nil, "rsp+8 u"},
-		{"a frame", []byte{cfaDefOff, 16, cfaOffset | 6, 2}, "rsp+16 c-16"},
-		{"by its pointer", []byte{cfaOffset | 6, 2, cfaDef, 6, 16}, "rbp+16 c-16"},
-		{"the pointer's value put back", []byte{cfaOffset | 6, 2, cfaRestore | 6}, "rsp+8 u"},
-		{"the pointer in another register", []byte{cfaRegister, 6, 3}, "rsp+8 lost"},
-		{"the pointer too far below", []byte{cfaOffsetExt, 6, 0xff, 0x01}, "rsp+8 lost"},
-		{"PLT", plt, "plt+11"},
-		{"PLT of another length of entries", append(plt[:3:3], 16, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22), "none"},
-		{"signal", signal, "signal"},
-		{"end", []byte{cfaUndefined, 16}, "end"},
-		{"end no more", []byte{cfaUndefined, 16, cfaOffset | 16, 1}, "rsp+8 u"},
-		{"by a third register", []byte{cfaDef, 10, 0}, "none"},
-		{"no whole word", []byte{cfaDefOff, 12}, "none"},
+		{"no frame", x86, nil, "sp+8 u"},
+		{"a frame", x86, []byte{cfaDefOff, 16, cfaOffset | 6, 2}, "sp+16 c-16"},
+		{"by its pointer", x86, []byte{cfaOffset | 6, 2, cfaDef, 6, 16}, "fp+16 c-16"},
+		{"the pointer's value put back", x86, []byte{cfaOffset | 6, 2, cfaRestore | 6}, "sp+8 u"},
+		{"the pointer in another register", x86, []byte{cfaRegister, 6, 3}, "sp+8 lost"},
+		{"the pointer too far below", x86, []byte{cfaOffsetExt, 6, 0xff, 0x01}, "sp+8 lost"},
+		{"PLT", x86, plt, "plt+11"},
+		{"PLT of another length of entries", x86, append(plt[:3:3], 16, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22), "none"},
+		{"signal", x86, signal, "signal"},
+		{"end", x86, []byte{cfaUndefined, 16}, "end"},
+		{"end no more", x86, []byte{cfaUndefined, 16, cfaOffset | 16, 1}, "sp+8 u"},
+		{"by a third register", x86, []byte{cfaDef, 10, 0}, "none"},
+		{"no whole word", x86, []byte{cfaDefOff, 12}, "none"},
+		{"signed, as SPARC has its windows", x86, []byte{cfaSigned}, "not understood"},
+
+		{"a leaf", arm, nil, "sp+0 u u"},
+		{"a leaf with a frame", arm, []byte{cfaDefOff, 32}, "sp+32 u u"},
+		{"a frame", arm, []byte{cfaDefOff, 32, cfaOffset | 29, 4, cfaOffset | 30, 3}, "sp+32 c-32 c-24"},
+		{"a frame, and then none", arm, []byte{cfaDefOff, 32, cfaOffset | 29, 4, cfaOffset | 30, 3, cfaRestore | 30, cfaRestore | 29, cfaDefOff, 0}, "sp+0 u u"},
+		{"by its pointer", arm, []byte{cfaOffset | 29, 2, cfaOffset | 30, 1, cfaDef, 29, 16}, "fp+16 c-16 c-8"},
+		{"signed", arm, []byte{cfaSigned, cfaDefOff, 16, cfaOffset | 29, 2, cfaOffset | 30, 1}, "sp+16 c-16 c-8"},
+		{"signed with its place", arm, []byte{cfaSignedPC}, "sp+0 u u"},
+		{"no frame pointer", arm, []byte{cfaDefOff, 16, cfaOffset | 30, 2}, "sp+16 u c-16"},
+		{"the frame pointer alone", arm, []byte{cfaDefOff, 16, cfaOffset | 29, 2}, "sp+16 c-16 u"},
+		{"the frame pointer in another register", arm, []byte{cfaRegister, 29, 3}, "sp+0 lost u"},
+		{"it and no return address", arm, []byte{cfaDefOff, 16, cfaOffset | 30, 2, cfaRegister, 29, 3}, "none"},
+		{"below a large array", arm, []byte{cfaDefOff, 0xa0, 0x20, cfaOffset | 29, 0x84, 0x04, cfaOffset | 30, 0x83, 0x04}, "sp+4128 c-4128 c-4120"},
+		{"between two", arm, []byte{cfaDefOff, 0xa0, 0x40, cfaOffset | 29, 0x84, 0x04, cfaOffset | 30, 0x83, 0x04}, "none"},
+		{"the return address apart", arm, []byte{cfaDefOff, 32, cfaOffset | 29, 4, cfaOffset | 30, 1}, "none"},
+		{"the return address above", arm, []byte{cfaOffsetSF, 30, 0x7f}, "none"},
+		{"the return address in another register", arm, []byte{cfaRegister, 30, 3}, "none"},
+		{"the return address in its own again", arm, []byte{cfaRegister, 30, 3, cfaSameValue, 30}, "sp+0 u u"},
+		{"the return address below the CFA of a leaf", arm, []byte{cfaOffset | 30, 1}, "sp+0 u c-8"},
+		{"end", arm, []byte{cfaUndefined, 30}, "end"},
+		{"end no more", arm, []byte{cfaUndefined, 30, cfaRestore | 30}, "sp+0 u u"},
+		{"computed", arm, []byte{cfaDefExpr, 4, 0x8f, 0, 0x92, 0x2e}, "none"}, // of SVE
+		{"signal's of x86-64", arm, signal, "none"},
 	} {
-		c := &cie{codeAlign: 1, dataAlign: -8, ra: 16, rules: []byte{cfaDef, dwarfRSP, 8, cfaOffset | 16, 1}}
-		r := cfaReader{cie: c, rule: cfaRule{noRA: true}}
+		regs, c := &x86Registers, &cie{codeAlign: 1, dataAlign: -8, ra: 16, rules: tt.initial}
+		if &tt.initial[0] == &arm[0] {
+			regs, c.ra = &armRegisters, 30
+		}
+		r := newCFAReader(regs, c)
 		if !r.run(c.rules, 0) {
 			t.Fatal("the rules of the CIE are not understood")
 		}
 		r.initial = r.rule
-		if !r.run(tt.rules, 0) {
-			t.Errorf("%s: not understood", tt.name)
+		got := "not understood"
+		if r.run(tt.rules, 0) {
+			got = r.rule.compact(r.regs).String()
 		}
-		if got := r.rule.compact().String(); got != tt.want {
+		if got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestUnwindLinkage: in the procedure linkage table of AArch64, the return address is in its register, but where
+// the head has saved it.
+func TestUnwindLinkage(t *testing.T) {
+	const path = "testdata/elf/arm.elf"
+	b := []byte(testtool.Read(t, path))
+	im := mustOpen(t, path, Options{})
+	plt := im.elf.Section(".plt")
+	for _, tt := range []struct {
+		name string
+		head []uint32
+		want []string // of instructions
+	}{
+		{"as ld makes it", []uint32{saveLink}, []string{"sp+0 u u", "sp+16 u c-8", "sp+16 u c-8"}},
+		{"a landing pad before", []uint32{0xd503245f, saveLink}, []string{"sp+0 u u", "sp+0 u u", "sp+16 u c-8"}},
+		{"another head", []uint32{0xd503201f, 0xd503201f}, []string{"sp+0 u u", "sp+0 u u", "sp+0 u u"}},
+	} {
+		for i, instruction := range tt.head {
+			put(b, int(plt.Offset)+4*i, 4, uint64(instruction))
+		}
+		f, err := os.Open(testtool.Write(t, t.TempDir(), "x.so", b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := UnwindTable(f, 1<<20)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := append(tt.want, slices.Repeat([]string{tt.want[2]}, 5)...)
+		want = append(want, "sp+0 u u", "sp+0 u u", "sp+0 u u", "sp+0 u u") // the one stub behind the head
+		for i, want := range want {
+			if got := ruleAt(table, uint32(plt.Offset)+4*uint32(i)).String(); got != want {
+				t.Errorf("%s: instruction %d: %s, want %s", tt.name, i, got, want)
+			}
 		}
 	}
 }
 
 // FuzzUnwindTable: any bytes in the place of .eh_frame give rows by increasing place, no more than asked for.
 func FuzzUnwindTable(f *testing.F) {
-	im := mustOpen(f, "testdata/elf/x86.elf", Options{})
-	_, seed, err := im.ehFrame()
-	if err != nil || seed == nil {
-		f.Fatal("no .eh_frame: ", err)
+	var images []*Image
+	for i, name := range []string{"x86.elf", "arm.elf"} {
+		im := mustOpen(f, "testdata/elf/"+name, Options{})
+		_, seed, err := im.ehFrame()
+		if err != nil || seed == nil {
+			f.Fatal("no .eh_frame: ", err)
+		}
+		images = append(images, im)
+		f.Add(uint8(i), seed)
 	}
-	f.Add(seed)
 	const limit = 100
-	f.Fuzz(func(t *testing.T, b []byte) {
-		maker := tableMaker{im: im, limit: limit, initial: map[*cie]*cfaRule{}}
+	f.Fuzz(func(t *testing.T, i uint8, b []byte) {
+		im := images[int(i)%len(images)]
+		maker := newTableMaker(im, limit)
 		base, _, _ := im.ehFrame()
 		var entries []unwindEntry
 		_ = eachFrame(b, base, func(f frame, c *cie, rules []byte) {

@@ -120,6 +120,7 @@ func openOffCPU(s *sampler) (*offCPU, error) {
 		offcpuVarWithHelper:  flag(!release.Before(Release{5, taskPtRegs})),
 		offcpuVarWithState:   flag(switchTellsState()),
 		offcpuVarWithFrames:  uint32(s.opt.Frames),
+		offcpuVarAddressBits: addressBits(),
 		offcpuVarStackSize:   uint32(max(kernelStack, os.Getpagesize())),
 		offcpuVarUnwinds:     uint32(offUnwinds * offInterval / uint64(time.Second)),
 		offcpuVarWithOrigins: flag(s.opt.Origins),

@@ -35,6 +35,7 @@ const (
 	offcpuProgOffSwitched = "off_switched"
 	offcpuProgOffWoken    = "off_woken"
 	offcpuVarActiveTotals = "active_totals"
+	offcpuVarAddressBits  = "address_bits"
 	offcpuVarBegun        = "begun"
 	offcpuVarByCgroup     = "by_cgroup"
 	offcpuVarByPid        = "by_pid"
@@ -120,6 +121,7 @@ type offcpuMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type offcpuVariableSpecs struct {
 	ActiveTotals *ebpf.VariableSpec `ebpf:"active_totals"`
+	AddressBits  *ebpf.VariableSpec `ebpf:"address_bits"`
 	Begun        *ebpf.VariableSpec `ebpf:"begun"`
 	ByCgroup     *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	ByPid        *ebpf.VariableSpec `ebpf:"by_pid"`
@@ -194,6 +196,7 @@ func (m *offcpuMaps) Close() error {
 // It can be passed to loadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type offcpuVariables struct {
 	ActiveTotals *ebpf.Variable `ebpf:"active_totals"`
+	AddressBits  *ebpf.Variable `ebpf:"address_bits"`
 	Begun        *ebpf.Variable `ebpf:"begun"`
 	ByCgroup     *ebpf.Variable `ebpf:"by_cgroup"`
 	ByPid        *ebpf.Variable `ebpf:"by_pid"`

@@ -45,6 +45,7 @@ const (
 	samplerProgUnwound3    = "unwound3"
 	samplerProgUnwoundtick = "unwoundtick"
 	samplerVarActive       = "active"
+	samplerVarAddressBits  = "address_bits"
 	samplerVarByCgroup     = "by_cgroup"
 	samplerVarByPid        = "by_pid"
 	samplerVarEpoch        = "epoch"
@@ -140,6 +141,7 @@ type samplerMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
 	Active       *ebpf.VariableSpec `ebpf:"active"`
+	AddressBits  *ebpf.VariableSpec `ebpf:"address_bits"`
 	ByCgroup     *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	ByPid        *ebpf.VariableSpec `ebpf:"by_pid"`
 	Epoch        *ebpf.VariableSpec `ebpf:"epoch"`
@@ -214,6 +216,7 @@ func (m *samplerMaps) Close() error {
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
 	Active       *ebpf.Variable `ebpf:"active"`
+	AddressBits  *ebpf.Variable `ebpf:"address_bits"`
 	ByCgroup     *ebpf.Variable `ebpf:"by_cgroup"`
 	ByPid        *ebpf.Variable `ebpf:"by_pid"`
 	Epoch        *ebpf.Variable `ebpf:"epoch"`

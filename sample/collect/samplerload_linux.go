@@ -195,6 +195,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 		samplerVarByCgroup:     flag(len(s.opt.Cgroups) > 0),
 		samplerVarTickHandler:  tickHandler,
 		samplerVarWithFrames:   uint32(s.opt.Frames),
+		samplerVarAddressBits:  addressBits(),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -39,10 +40,11 @@ type unwoundImage struct {
 	rows  *ebpf.Map // nil if there are none
 	index uint32    // in tables, if there are some
 	n     int       // rows
-	isGo  bool
 	users int       // processes that have it mapped
-	used  time.Time // since when it has no more of them
-	again time.Time // for want of room there are none: when to try again
+
+	framesWithout bool      // its code keeps frame pointers where there is no row
+	used          time.Time // since when it has no more of them
+	again         time.Time // for want of room there are none: when to try again
 }
 
 // An unwoundProcess is one whose mappings the kernel's side was told.
@@ -268,7 +270,7 @@ func (u *unwinder) tell(pid uint32, born uint64, now time.Time) {
 		im.users++
 		p.images = append(p.images, im)
 		s.Mappings[i].Table = im.index + 1
-		if im.isGo {
+		if im.framesWithout {
 			s.Mappings[i].Table |= framesWithout
 		}
 	}
@@ -312,9 +314,9 @@ func (u *unwinder) image(m *mmapRecord, now time.Time) *unwoundImage {
 
 // load puts the rows of an image into the kernel.
 func (u *unwinder) load(f *os.File, now time.Time) *unwoundImage {
-	im := &unwoundImage{}
-	if e, err := sample.ReadELF(f); err == nil {
-		im.isGo = e.Go
+	im := &unwoundImage{framesWithout: runtime.GOARCH == "arm64"} // of which nearly all keeps them (AAPCS64, 6.4.6)
+	if e, err := sample.ReadELF(f); err == nil && e.Go {
+		im.framesWithout = true
 	}
 	// What is malformed ends the rows: stacks end where there is none.
 	rows, _ := u.read(f, maxTableRows)

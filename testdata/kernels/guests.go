@@ -74,7 +74,7 @@ var sets = []set{
 	{name: "features as user", pkg: "cmd", run: "^TestFeatures$", uid: nobody, seconds: 300},
 	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 120},
 	{name: "the kernel's code", pkg: "cmd", run: "^TestKernelCode$", seconds: 480},
-	{name: "stacks as root", pkg: "cmd", run: "^TestUnwind$", seconds: 240},
+	{name: "stacks as root", pkg: "cmd", run: "^TestUnwind$", seconds: 480},
 	{name: "waits as root", pkg: "cmd", run: "^(TestOffCPU|TestOffCPUOften|TestOffCPUAsleep|TestThirds)$", seconds: 480},
 	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 480, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},

@@ -82,9 +82,11 @@ struct regs {
 };
 #define IP(r) (r)->ip
 #define FP(r) (r)->bp
-#define USER(r) (((r)->cs & 3) == 3)
+#define MODE(r) (r)->cs
+#define USER_MODE(mode) (((mode) & 3) == 3)
 #define NO_SYSCALL(r) ((s64)(r)->orig_ax == -1)
 #define SP(r) (r)->sp
+#define LR(r) 0
 #else
 struct regs {
 	u64 x[31], sp, pc, pstate;
@@ -93,10 +95,13 @@ struct regs {
 };
 #define IP(r) (r)->pc
 #define FP(r) (r)->x[29]
-#define USER(r) (((r)->pstate & 15) == 0)
+#define MODE(r) (r)->pstate
+#define USER_MODE(mode) (((mode) & 15) == 0)
 #define NO_SYSCALL(r) ((r)->syscallno == -1)
 #define SP(r) (r)->sp
+#define LR(r) (r)->x[30]
 #endif
+#define USER(r) USER_MODE(MODE(r))
 
 // What is asked for. Both are empty, and the flags 0, where all processes are.
 struct {

@@ -130,14 +130,10 @@ enum { REGS_SIZE = 168 };
 enum { REGS_SIZE = 336 }; // struct pt_regs of Linux 5.10
 #endif
 
-struct place {
-	u64 ip, fp, sp;
-};
-
 // user_place finds where a thread is in user mode, as the registers say that it left that with.
 inline_ void user_place(struct task_struct *task, struct place *p)
 {
-	p->ip = p->fp = p->sp = 0;
+	p->ip = p->fp = p->sp = p->lr = 0;
 	if (with_helper) {
 		struct regs *regs = (void *)task_pt_regs(task);
 		if (!USER(regs))
@@ -145,14 +141,20 @@ inline_ void user_place(struct task_struct *task, struct place *p)
 		p->ip = IP(regs);
 		p->fp = FP(regs);
 		p->sp = SP(regs);
+		p->lr = LR(regs);
 		return;
 	}
-	struct regs regs;
-	if (probe_read_kernel(&regs, sizeof regs, task->stack + stack_size - REGS_SIZE) || !USER(&regs))
+	// One by one: all of them have no room on the stack.
+	struct regs *regs = task->stack + stack_size - REGS_SIZE;
+	u64 mode;
+	if (probe_read_kernel(&mode, sizeof mode, &MODE(regs)) || !USER_MODE(mode))
 		return;
-	p->ip = IP(&regs);
-	p->fp = FP(&regs);
-	p->sp = SP(&regs);
+	probe_read_kernel(&p->ip, sizeof p->ip, &IP(regs));
+	probe_read_kernel(&p->fp, sizeof p->fp, &FP(regs));
+	probe_read_kernel(&p->sp, sizeof p->sp, &SP(regs));
+#ifndef __TARGET_ARCH_x86
+	probe_read_kernel(&p->lr, sizeof p->lr, &LR(regs));
+#endif
 }
 
 // born_of is born of another task than the current one.
@@ -339,7 +341,7 @@ inline_ void left(struct switches *s, struct task_struct *task, int preempted, u
 	u32 shift = pick(s, w->gap, now);
 	if (shift == NO_STACK)
 		return;
-	struct unwinding *u = unwind_stack(p.ip, p.sp, p.fp, &call);
+	struct unwinding *u = unwind_stack(&p, &call);
 	if (!u || map_update(&stacks, &tid, &u->outcome, 0)) {
 		s->bare++;
 		return;

@@ -94,13 +94,13 @@ struct interrupt {
 	void *ctx; // of a perf event; 0 for a tick
 	u32 event;
 	int user;
-	u64 ip, fp, sp;
+	struct place at; // in user mode; its ip alone is of the kernel, too
 };
 
 // unwind sends a call with the return addresses of its stack through the ring.
 inline_ int unwind(struct interrupt *i, struct call *call)
 {
-	struct unwinding *u = unwind_stack(i->ip, i->sp, i->fp, call);
+	struct unwinding *u = unwind_stack(&i->at, call);
 	if (!u)
 		return 0;
 	u64 n = u->n & MOST_FRAMES; // which the verifier does not know
@@ -112,9 +112,9 @@ inline_ int unwind(struct interrupt *i, struct call *call)
 inline_ int send(struct interrupt *i, struct call *call)
 {
 	if (with_calls) {
-		probe_read_user(&call->frame, sizeof call->frame, (void *)(i->fp + 8));
+		probe_read_user(&call->frame, sizeof call->frame, (void *)(i->at.fp + 8));
 #ifdef __TARGET_ARCH_x86
-		probe_read_user(&call->top, sizeof call->top, (void *)i->sp);
+		probe_read_user(&call->top, sizeof call->top, (void *)i->at.sp);
 #endif
 	}
 	// The first look at with_branches, by itself, has the verifier leave out what none of the events asks for.
@@ -161,12 +161,12 @@ inline_ int take(struct interrupt *i, int unwound)
 	}
 	struct call call = {.key = {.event = event}};
 	if (i->user) {
-		call.key.ip = i->ip;
+		call.key.ip = i->at.ip;
 		call.key.tgid = tgid;
 		call.key.born = born(tgid);
 	} else {
 		if (with_kernel)
-			call.key.ip = i->ip;
+			call.key.ip = i->at.ip;
 		if (with_origins) {
 			call.key.event |= IN_KERNEL;
 			call.key.tgid = tgid;
@@ -208,9 +208,7 @@ inline_ int sample(struct perf_event_data *ctx, u32 event, int unwound)
 		.ctx = ctx,
 		.event = event,
 		.user = USER(&ctx->regs),
-		.ip = IP(&ctx->regs),
-		.fp = FP(&ctx->regs),
-		.sp = SP(&ctx->regs),
+		.at = {.ip = IP(&ctx->regs), .fp = FP(&ctx->regs), .sp = SP(&ctx->regs), .lr = LR(&ctx->regs)},
 	};
 	if (unwound)
 		take_stack(&i);
@@ -248,12 +246,13 @@ inline_ int ticked(u64 *ctx, int unwound)
 	if (!(task->flags & PF_KTHREAD)) { // which have none
 		struct regs *regs = (void *)task_pt_regs(task);
 		i.user = NO_SYSCALL(regs);
-		i.ip = IP(regs);
-		i.fp = FP(regs);
-		i.sp = SP(regs);
+		i.at.ip = IP(regs);
+		i.at.fp = FP(regs);
+		i.at.sp = SP(regs);
+		i.at.lr = LR(regs);
 	}
 	if (!i.user)
-		i.ip = 0;
+		i.at.ip = 0;
 	return unwound ? take_stack(&i) : take_call(&i);
 }
 

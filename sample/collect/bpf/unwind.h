@@ -40,6 +40,11 @@ struct call {
 	u64 top[2]; // at the stack pointer; arm64 has no return address there
 };
 
+// A place is where a thread is in user mode.
+struct place {
+	u64 ip, fp, sp, lr;
+};
+
 // An outcome is what became of a thread that left the processor.
 struct outcome {
 	u64 waited; // until it could run, in ns
@@ -96,11 +101,13 @@ struct {
 // An unwinding is the state of one, and what goes through the ring of it.
 struct unwinding {
 	u64 pc, sp, fp;
+	u64 lr; // of arm64, while exact
 	u64 row;
 	u32 tgid;
 	u32 at;   // of a search
 	u32 n;    // of pcs
 	u8 lost;  // fp is not the frame's
+	u8 bound; // the frame's stack pointer may be above sp
 	u8 exact; // pc is that of an instruction, not the one after a call
 	u8 rows;  // the last step was by a row
 	struct outcome outcome; // of offcpu.c, which keeps all from here on
@@ -117,10 +124,35 @@ struct {
 
 const volatile u32 with_frames; // unwind so many frames at most
 
-#ifdef __TARGET_ARCH_x86
-enum { BY_NONE, BY_SP, BY_FP, BY_PLT, BY_SIGNAL, BY_END }; // Kind of package unwind
+const volatile u64 address_bits; // of code in user mode: the others of a return address may be a signature
+
+// Kind of package unwind.
+enum { BY_NONE, BY_SP, BY_FP, BY_PLT, BY_SIGNAL, BY_END, BY_LINK = 1 << 4, BY_PAIR = 1 << 5, BY_ALONE = 1 << 6, BY_UP = 1 << 7 };
+enum { BY_FLAGS = BY_LINK | BY_PAIR | BY_ALONE | BY_UP };
 enum { FP_SAME = 0, FP_LOST = 255 };
-enum { SAVED_FP = 120, SAVED_SP = 160, SAVED_PC = 168 }; // in a signal's frame (arch/x86/include/uapi/asm/sigcontext.h)
+
+// Where a signal's frame has registers.
+#ifdef __TARGET_ARCH_x86
+enum { SAVED_FP = 120, SAVED_SP = 160, SAVED_PC = 168 }; // arch/x86/include/uapi/asm/sigcontext.h
+#else
+enum { SAVED_FP = 544, SAVED_LR = 552, SAVED_SP = 560, SAVED_PC = 568 }; // struct rt_sigframe of arch/arm64/kernel/signal.c
+#endif
+
+// What the handler of a signal returns to on arm64: mov x8, #139; svc #0. Few say so by rows.
+#define SIGRETURN 0xd4000001d2801168
+
+// How far below the stack pointer a frame pointer may be: on AArch64, Go keeps that of a function a word below it
+// (Frame layout of src/cmd/compile/abi-internal.md).
+#ifdef __TARGET_ARCH_x86
+enum { FP_BELOW = 0 };
+#else
+enum { FP_BELOW = 8 };
+#endif
+
+inline_ int read(u64 *to, u64 from)
+{
+	return probe_read_user(to, sizeof *to, (void *)from);
+}
 
 // find_row sets row to the last of a table that begins at off or before; 0 if there is none. It counts those
 // that do: beyond the table's end, a look finds nothing.
@@ -145,20 +177,97 @@ __attribute__((noinline)) int find_row(u32 table, u32 off)
 	}
 	return 0;
 }
-#endif
 
-// How far below the stack pointer a frame pointer may be: on AArch64, Go keeps that of a function a word below it
-// (Frame layout of src/cmd/compile/abi-internal.md).
-#ifdef __TARGET_ARCH_x86
-enum { FP_BELOW = 0 };
-#else
-enum { FP_BELOW = 8 };
-#endif
-
-inline_ int read(u64 *to, u64 from)
+// by_signal goes from a signal's frame to where it struck, and reports whether it could not.
+inline_ int by_signal(struct unwinding *u)
 {
-	return probe_read_user(to, sizeof *to, (void *)from);
+	u64 pc, fp, sp;
+	if (read(&pc, u->sp + SAVED_PC) || read(&fp, u->sp + SAVED_FP) || read(&sp, u->sp + SAVED_SP))
+		return 1;
+#ifndef __TARGET_ARCH_x86
+	if (read(&u->lr, u->sp + SAVED_LR))
+		return 1;
+#endif
+	u->pc = pc;
+	u->fp = fp;
+	u->sp = sp;
+	u->lost = 0;
+	u->exact = 1;
+	u->rows = 1;
+	return 0;
 }
+
+// by_row goes to the caller as a row of the kinds by a register says, or that of a PLT, and reports whether it could not.
+// exact is what u->exact was.
+#ifdef __TARGET_ARCH_x86
+inline_ int by_row(struct unwinding *u, u64 pc, u32 exact)
+{
+	u32 kind = u->row >> 56, saved = u->row >> 48 & 255;
+	u64 words = u->row >> 32 & 0xffff, ra, fp, cfa = u->sp + words * 8;
+	if (kind == BY_FP) {
+		if (u->lost)
+			return 1;
+		cfa = u->fp + words * 8;
+	} else if (kind == BY_PLT) {
+		cfa = u->sp + 8 + (((pc & 15) >= words) << 3);
+	}
+	if (cfa <= u->sp || read(&ra, cfa - 8) || !ra)
+		return 1;
+	if (saved == FP_LOST) {
+		u->lost = 1;
+	} else if (saved != FP_SAME) {
+		if (read(&fp, cfa - saved * 8))
+			return 1;
+		u->fp = fp;
+		u->lost = 0;
+	}
+	u->pc = ra;
+	u->sp = cfa;
+	u->rows = 1;
+	return 0;
+}
+#else
+inline_ int by_row(struct unwinding *u, u64 pc, u32 exact)
+{
+	u32 kind = u->row >> 56;
+	u64 saved = (u->row >> 48 & 255) * 8, size = (u->row >> 32 & 0xffff) * 8, ra, fp, cfa, at;
+	u64 above = kind & BY_UP ? saved : size - saved; // the place that is told of, from the register on
+	if ((kind & ~BY_FLAGS) == BY_FP || u->bound) {
+		// Where the frame pointer is known alone, it points to the pair, unless the row says that it does otherwise.
+		if (u->lost || ((kind & ~BY_FLAGS) != BY_FP && !(kind & BY_PAIR)))
+			return 1;
+		at = u->fp;
+		if ((kind & ~BY_FLAGS) == BY_FP)
+			at += above;
+	} else {
+		at = u->sp + above;
+	}
+	cfa = at - above + size;
+	if (kind & BY_LINK) {
+		if (!exact) // it has called since, and so has another return address in the register
+			return 1;
+		ra = u->lr;
+	} else if (read(&ra, kind & BY_PAIR ? at + 8 : at) || cfa == u->sp) {
+		return 1;
+	}
+	ra &= address_bits;
+	if (cfa < u->sp || !ra)
+		return 1;
+	if (kind & BY_LINK && !(kind & BY_UP) && saved == FP_LOST * 8) {
+		u->lost = 1;
+	} else if (kind & BY_PAIR || (kind & BY_LINK && (kind & BY_UP || saved != FP_SAME))) {
+		if (read(&fp, at))
+			return 1;
+		u->fp = fp;
+		u->lost = 0;
+	}
+	u->pc = ra;
+	u->sp = cfa;
+	u->bound = 0;
+	u->rows = 1;
+	return 0;
+}
+#endif
 
 // step goes from a frame to that of its caller, and reports whether it could not.
 __attribute__((noinline)) int step(u64 born)
@@ -167,10 +276,8 @@ __attribute__((noinline)) int step(u64 born)
 	struct unwinding *u = map_lookup(&unwindings, &zero);
 	if (!u)
 		return 1;
-	u64 ra, fp;
-#ifdef __TARGET_ARCH_x86
-	u64 pc = u->pc - !u->exact, cfa; // into the call
-	u32 tgid = u->tgid, table = 0, off = 0;
+	u64 ra, fp, pc = u->pc - !u->exact; // into the call
+	u32 tgid = u->tgid, table = 0, off = 0, kind = BY_NONE, exact = u->exact;
 	struct space *s = map_lookup(&spaces, &tgid);
 	u->row = 0;
 	u->at = 0;
@@ -195,71 +302,51 @@ __attribute__((noinline)) int step(u64 born)
 	}
 	if (table & ~FRAMES) {
 		find_row((table & ~FRAMES) - 1, off);
-		u32 kind = u->row >> 56, saved = u->row >> 48 & 255;
-		u64 words = u->row >> 32 & 0xffff;
-		if (kind == BY_END)
-			return 1;
-		if (kind == BY_SIGNAL) {
-			if (read(&ra, u->sp + SAVED_PC) || read(&fp, u->sp + SAVED_FP) || read(&cfa, u->sp + SAVED_SP))
-				return 1;
-			u->pc = ra;
-			u->fp = fp;
-			u->sp = cfa;
-			u->lost = 0;
-			u->exact = 1;
-			u->rows = 1;
-			return 0;
-		}
-		if (kind != BY_NONE) {
-			cfa = u->sp + words * 8;
-			if (kind == BY_FP) {
-				if (u->lost)
-					return 1;
-				cfa = u->fp + words * 8;
-			} else if (kind == BY_PLT) {
-				cfa = u->sp + 8 + (((pc & 15) >= words) << 3);
-			}
-			if (cfa <= u->sp || read(&ra, cfa - 8) || !ra)
-				return 1;
-			if (saved == FP_LOST) {
-				u->lost = 1;
-			} else if (saved != FP_SAME) {
-				if (read(&fp, cfa - saved * 8))
-					return 1;
-				u->fp = fp;
-				u->lost = 0;
-			}
-			u->pc = ra;
-			u->sp = cfa;
-			u->rows = 1;
-			return 0;
-		}
-		if (!(table & FRAMES))
-			return 1;
+		kind = u->row >> 56;
 	}
+#ifndef __TARGET_ARCH_x86
+	u64 code;
+	if (kind == BY_NONE && !read(&code, u->pc) && code == SIGRETURN)
+		kind = BY_SIGNAL;
 #endif
-	if (u->lost || u->fp + FP_BELOW < u->sp || read(&fp, u->fp) || read(&ra, u->fp + 8) || !ra)
+	if (kind == BY_END)
+		return 1;
+	if (kind == BY_SIGNAL && !u->bound)
+		return by_signal(u);
+	if (kind != BY_NONE && kind != BY_SIGNAL)
+		return by_row(u, pc, exact);
+	if (table & ~FRAMES && !(table & FRAMES))
+		return 1;
+	if (u->lost || u->fp + FP_BELOW < u->sp || read(&fp, u->fp) || read(&ra, u->fp + 8))
+		return 1;
+	ra &= address_bits;
+	if (!ra)
 		return 1;
 	u->sp = u->fp + 16;
 	u->fp = fp;
 	u->pc = ra;
+#ifndef __TARGET_ARCH_x86
+	u->bound = 1; // what else is in a frame lies above the pair
+#endif
 	return 0;
 }
 
 // unwind_stack finds the return addresses of the stack of the current thread, which a process of that birth runs. It
 // returns nothing where there is no room to put them.
-inline_ struct unwinding *unwind_stack(u64 pc, u64 sp, u64 fp, struct call *call)
+inline_ struct unwinding *unwind_stack(struct place *p, struct call *call)
 {
 	u32 zero = 0;
 	struct unwinding *u = map_lookup(&unwindings, &zero);
 	if (!u)
 		return 0;
-	u->pc = pc;
-	u->sp = sp;
-	u->fp = fp;
+	u->pc = p->ip;
+	u->sp = p->sp;
+	u->fp = p->fp;
+	u->lr = p->lr;
 	u->tgid = call->key.tgid;
 	u->n = 0;
 	u->lost = 0;
+	u->bound = 0;
 	u->exact = 1;
 	u->call = *call;
 	for (u32 k = 0; k < MOST_FRAMES && k < with_frames; k++) {
@@ -268,7 +355,7 @@ inline_ struct unwinding *unwind_stack(u64 pc, u64 sp, u64 fp, struct call *call
 		// Where a row told of the caller, the words at the stack pointer need not be looked through for it.
 		if (k == 0 && !u->rows) {
 #ifdef __TARGET_ARCH_x86
-			probe_read_user(&u->call.top, sizeof u->call.top, (void *)sp);
+			probe_read_user(&u->call.top, sizeof u->call.top, (void *)p->sp);
 #endif
 		}
 		u->pcs[k] = u->pc;
