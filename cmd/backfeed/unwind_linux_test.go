@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,8 @@ import (
 )
 
 // TestUnwind records a program without frame pointers, and holds the stacks of all samples in its one busy
-// function to the three ways in which that is called: deep, through the C library, and from a signal's handler.
+// function to the three ways in which that is called: deep, through the C library, and from a signal's handler; and
+// those of samples in the kernel's code that it reads a clock by.
 // Then as many frames are recorded as are asked for.
 func TestUnwind(t *testing.T) {
 	testtool.Live(t, "records")
@@ -34,7 +36,7 @@ func TestUnwind(t *testing.T) {
 		for _, c := range rec.Counts {
 			for _, s := range c.Stacks {
 				names := framesOf(c, im, exe, s.Frames)
-				if names[0] != "spin" {
+				if names[0] != "spin" && (names[0] != vdso || runtime.GOARCH == "arm64") { // of which Linux 6.12 leaves out .eh_frame there
 					continue
 				}
 				samples += s.N
@@ -51,7 +53,7 @@ func TestUnwind(t *testing.T) {
 			}
 		}
 		t.Logf("up to %d callers: %d samples, by way (none where some are missing): %v", frames, samples, ways)
-		if samples < 100 {
+		if samples < 50 {
 			t.Fatal("too few samples to tell")
 		}
 		if frames < collect.MaxFrames {
@@ -60,8 +62,8 @@ func TestUnwind(t *testing.T) {
 		if wrong*200 > samples { // what the kernel cannot read at that moment
 			t.Errorf("%d of %d samples are of no way in which the program calls spin", wrong, samples)
 		}
-		for _, way := range []string{"deep", "library", "signal"} {
-			if ways[way] == 0 {
+		for _, way := range []string{"deep", "library", "signal", "clock"} {
+			if ways[way] == 0 && (way != "clock" || runtime.GOARCH != "arm64") {
 				t.Errorf("no stack is %s", way)
 			}
 		}
@@ -127,9 +129,9 @@ func framesOf(c *sample.Counts, im *image.Image, exe string, frames []sample.Fra
 // wayOf returns which of the ways of testdata/deep.c a stack is; "" if it is none.
 func wayOf(names []string) string {
 	const libc = "libc.so.6"
-	var runs []string // names that repeat count once
+	var runs []string // names of images that repeat count once
 	for i, n := range names {
-		if i == 0 || n != libc || names[i-1] != libc {
+		if i == 0 || n != libc && n != vdso || names[i-1] != n {
 			runs = append(runs, n)
 		}
 	}
@@ -141,6 +143,8 @@ func wayOf(names []string) string {
 	case "spin handle libc.so.6 signalled main libc.so.6 _start",
 		"spin handle " + vdso + " libc.so.6 signalled main libc.so.6 _start": // on AArch64, where that is what a handler returns to
 		return "signal"
+	case vdso + " " + libc + " timed main libc.so.6 _start", vdso + " timed main libc.so.6 _start": // which may jump there
+		return "clock"
 	}
 	return ""
 }

@@ -77,13 +77,13 @@ func (im *Image) readUnwind() ([]unwindEntry, error) {
 
 // dwarfRegisters are the numbers that DWARF has for registers of a processor.
 type dwarfRegisters struct {
-	sp, fp uint64
-	link   bool // where nothing else is said, the return address is in its register
+	sp, fp, ra uint64
+	link       bool // where nothing else is said, the return address is in its register
 }
 
 var (
-	x86Registers = dwarfRegisters{sp: 7, fp: 6}               // System V ABI, figure 3.36
-	armRegisters = dwarfRegisters{sp: 31, fp: 29, link: true} // DWARF for the Arm 64-bit architecture, 4.1
+	x86Registers = dwarfRegisters{sp: 7, fp: 6, ra: 16}               // System V ABI, figure 3.36
+	armRegisters = dwarfRegisters{sp: 31, fp: 29, ra: 30, link: true} // DWARF for the Arm 64-bit architecture, 4.1
 )
 
 func (im *Image) dwarfRegisters() *dwarfRegisters {

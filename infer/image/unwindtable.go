@@ -10,12 +10,14 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"strings"
 
 	"backfeed/sample/unwind"
 )
 
 // UnwindTable returns the rows of .eh_frame of an ELF file: none if it has no such section. Of more than limit rows, it
-// returns an error. It reads nothing else of the file but, of AArch64, the start of the procedure linkage table.
+// returns an error. It reads nothing else of the file but, of AArch64, dynamic symbols and the start of the procedure
+// linkage table.
 //
 // With an error about malformed bytes it returns what lies before them, which holds.
 func UnwindTable(f *os.File, limit int) ([]unwind.Row, error) {
@@ -35,6 +37,7 @@ func UnwindTable(f *os.File, limit int) ([]unwind.Row, error) {
 func (im *Image) unwindTable(limit int) ([]unwind.Row, error) {
 	entries, err := im.readUnwind()
 	entries = addMissing(entries, im.linkageUnwind())
+	entries = addMissing(entries, im.signalUnwind())
 	t := newTableMaker(im, limit)
 	for i := range entries {
 		e := &entries[i]
@@ -97,6 +100,33 @@ func (im *Image) linkageUnwind() (out []unwindEntry) {
 	}
 	slices.SortFunc(out, func(a, b unwindEntry) int { return cmp.Compare(a.lo, b.lo) })
 	return out
+}
+
+// sigreturn is mov x8, #139; svc #0 of AArch64.
+const sigreturn = 0xd4000001d2801168
+
+// signalUnwind returns an entry of what the handler of a signal returns to on AArch64, in the code that the kernel maps into
+// processes: its own was taken out, since libgcc crashed by it (arch/arm64/kernel/vdso/sigreturn.S). It begins an
+// instruction earlier, where the call would be that has that return address.
+func (im *Image) signalUnwind() []unwindEntry {
+	if im.Arch != AArch64 {
+		return nil
+	}
+	table, err := im.readTable(im.elf, elf.SHT_DYNSYM)
+	if err != nil {
+		return nil
+	}
+	for i := range table {
+		s := &table[i]
+		if s.name != "__kernel_rt_sigreturn" && !strings.HasPrefix(s.name, "__kernel_rt_sigreturn@") || !im.executable(s.value) {
+			continue
+		}
+		if code := im.read(s.value, 8); code != nil && binary.LittleEndian.Uint64(code) == sigreturn {
+			c := &cie{codeAlign: 1, dataAlign: 1, ra: 30}
+			return []unwindEntry{{frame: frame{lo: s.value - 4, hi: s.value + 8}, cie: c, rules: armSignal.rules(&armRegisters)}}
+		}
+	}
+	return nil
 }
 
 // A tableMaker makes rows of entries, which it gets by address.
@@ -211,13 +241,26 @@ var (
 	// ge, lit3, shl, plus (elf_x86_64_eh_frame_lazy_plt of bfd/elf64-x86-64.c).
 	pltBefore = []byte{0x77, 8, 0x80, 0, 0x3f, 0x1a}
 	pltAfter  = []byte{0x2a, 0x33, 0x24, 0x22}
-
-	// In a signal's frame the registers are in a ucontext at rsp (sysdeps/unix/sysv/linux/x86_64/sigaction.c of
-	// glibc): rsp at 160, rip at 168, rbp at 120.
-	signalCFA = []byte{0x77, 0xa0, 0x01, 0x06}
-	signalRA  = []byte{0x77, 0xa8, 0x01}
-	signalFP  = []byte{0x77, 0xf8, 0x00}
 )
+
+// A signalFrame has the expressions of what is saved in a signal's frame, all of them relative to the stack pointer.
+type signalFrame struct{ cfa, ra, fp []byte }
+
+var (
+	// rsp at 160 of the ucontext, rip at 168, rbp at 120: breg7, and deref for the CFA
+	// (sysdeps/unix/sysv/linux/x86_64/sigaction.c of glibc).
+	x86Signal = signalFrame{cfa: []byte{0x77, 0xa0, 0x01, 0x06}, ra: []byte{0x77, 0xa8, 0x01}, fp: []byte{0x77, 0xf8, 0x00}}
+
+	// sp at 560 of struct rt_sigframe, pc at 568, x29 at 544: likewise by breg31.
+	armSignal = signalFrame{cfa: []byte{0x8f, 0xb0, 0x04, 0x06}, ra: []byte{0x8f, 0xb8, 0x04}, fp: []byte{0x8f, 0xa0, 0x04}}
+)
+
+// rules returns the call frame instructions that say so.
+func (s *signalFrame) rules(regs *dwarfRegisters) []byte {
+	b := append([]byte{cfaDefExpr, byte(len(s.cfa))}, s.cfa...)
+	b = append(append(b, cfaExpr, byte(regs.fp), byte(len(s.fp))), s.fp...)
+	return append(append(b, cfaExpr, byte(regs.ra), byte(len(s.ra))), s.ra...)
+}
 
 const lit0 = 0x30
 
@@ -227,10 +270,7 @@ func (r *cfaRule) compact(regs *dwarfRegisters) (row unwind.Row) {
 	case r.ra.end:
 		return unwind.Row{Kind: unwind.End}
 	case r.computed:
-		if regs.link {
-			return unwind.Row{}
-		}
-		return r.compactComputed()
+		return r.compactComputed(regs)
 	case r.ra.unknown || r.off < 0 || r.off%unwind.WordSize != 0 || r.off/unwind.WordSize > math.MaxUint16:
 		return unwind.Row{}
 	}
@@ -285,12 +325,16 @@ func saveAt(row *unwind.Row, off int64, up bool) bool {
 	return true
 }
 
-// compactComputed returns r as a row if its CFA is computed in one of the ways that toolchains do so for x86-64.
-func (r *cfaRule) compactComputed() unwind.Row {
-	n := len(pltBefore)
+// compactComputed returns r as a row if its CFA is computed in one of the ways that toolchains do so.
+func (r *cfaRule) compactComputed(regs *dwarfRegisters) unwind.Row {
+	n, signal := len(pltBefore), &x86Signal
+	if regs.link {
+		signal = &armSignal
+	}
 	switch {
-	case bytes.Equal(r.expr, signalCFA) && bytes.Equal(r.ra.expr, signalRA) && bytes.Equal(r.fp.expr, signalFP):
+	case bytes.Equal(r.expr, signal.cfa) && bytes.Equal(r.ra.expr, signal.ra) && bytes.Equal(r.fp.expr, signal.fp):
 		return unwind.Row{Kind: unwind.Signal}
+	case regs.link:
 	case len(r.expr) == n+1+len(pltAfter) && bytes.HasPrefix(r.expr, pltBefore) && bytes.HasSuffix(r.expr, pltAfter) &&
 		r.expr[n] >= lit0 && r.expr[n] <= lit0+15 && !r.ra.unknown && r.ra.off == -unwind.WordSize:
 		return unwind.Row{Kind: unwind.PLT, CFA: uint16(r.expr[n] - lit0)}

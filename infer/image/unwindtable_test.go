@@ -178,6 +178,7 @@ func compareTable(t *testing.T, path string) {
 func TestUnwindTableKinds(t *testing.T) {
 	plt := []byte{cfaDefExpr, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}
 	signal := []byte{cfaDefExpr, 4, 0x77, 0xa0, 0x01, 0x06, cfaExpr, 6, 3, 0x77, 0xf8, 0, cfaExpr, 16, 3, 0x77, 0xa8, 0x01}
+	armSignal := []byte{cfaDefExpr, 4, 0x8f, 0xb0, 0x04, 0x06, cfaExpr, 29, 3, 0x8f, 0xa0, 0x04, cfaExpr, 30, 3, 0x8f, 0xb8, 0x04}
 	x86 := []byte{cfaDef, 7, 8, cfaOffset | 16, 1}
 	arm := []byte{cfaDef, 31, 0}
 	for _, tt := range []struct {
@@ -222,12 +223,14 @@ func TestUnwindTableKinds(t *testing.T) {
 		{"end", arm, []byte{cfaUndefined, 30}, "end"},
 		{"end no more", arm, []byte{cfaUndefined, 30, cfaRestore | 30}, "sp+0 u u"},
 		{"computed", arm, []byte{cfaDefExpr, 4, 0x8f, 0, 0x92, 0x2e}, "none"}, // of SVE
-		{"signal's of x86-64", arm, signal, "none"},
+		{"signal of AArch64", arm, armSignal, "signal"},
+		{"signal of x86-64", arm, signal, "none"},
 	} {
-		regs, c := &x86Registers, &cie{codeAlign: 1, dataAlign: -8, ra: 16, rules: tt.initial}
+		regs := &x86Registers
 		if &tt.initial[0] == &arm[0] {
-			regs, c.ra = &armRegisters, 30
+			regs = &armRegisters
 		}
+		c := &cie{codeAlign: 1, dataAlign: -8, ra: regs.ra, rules: tt.initial}
 		r := newCFAReader(regs, c)
 		if !r.run(c.rules, 0) {
 			t.Fatal("the rules of the CIE are not understood")
@@ -276,6 +279,35 @@ func TestUnwindLinkage(t *testing.T) {
 		for i, want := range want {
 			if got := ruleAt(table, uint32(plt.Offset)+4*uint32(i)).String(); got != want {
 				t.Errorf("%s: instruction %d: %s, want %s", tt.name, i, got, want)
+			}
+		}
+	}
+}
+
+// TestUnwindSignal: what a signal's handler returns to on AArch64 has a row by its name and its instructions, from the
+// instruction before it on.
+func TestUnwindSignal(t *testing.T) {
+	const source = ".globl __kernel_rt_sigreturn\n.type __kernel_rt_sigreturn, %function\nnop\nnop\n__kernel_rt_sigreturn:\nmov x8, #NUMBER\nsvc #0\nret\n"
+	for number, want := range map[string]string{"139": "signal", "93": "none"} {
+		dir := t.TempDir()
+		testtool.Write(t, dir, "a.s", strings.Replace(source, "NUMBER", number, 1))
+		testtool.Output(t, dir, "aarch64-linux-gnu-gcc", "-shared", "-nostdlib", "-o", "a.so", "a.s")
+		path := filepath.Join(dir, "a.so")
+		im := mustOpen(t, path, Options{})
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := UnwindTable(f, 100)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := im.Symbols()[im.Lookup("__kernel_rt_sigreturn")].Addr
+		for distance, want := range map[int]string{-8: "none", -4: want, 0: want, 4: want, 8: "none"} {
+			off, _ := im.OffsetOf(at + Addr(distance))
+			if got := ruleAt(table, uint32(off)).String(); got != want {
+				t.Errorf("call %s, at %+d: %s, want %s", number, distance, got, want)
 			}
 		}
 	}

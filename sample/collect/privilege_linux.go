@@ -7,13 +7,35 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"backfeed/sample"
 )
 
 // A vdso is the code that the kernel maps into every process.
 type vdso struct {
-	id   sample.ImageID
-	size uint64
+	id      sample.ImageID
+	size    uint64
+	content []byte // an ELF file
+}
+
+const vdsoPath = "[vdso]"
+
+// is reports whether a mapping is of v.
+func (v *vdso) is(m *mmapRecord) bool { return m.path == vdsoPath && m.inode == 0 && m.size == v.size }
+
+// file returns the content as a file.
+func (v *vdso) file() (*os.File, error) {
+	fd, err := unix.MemfdCreate(vdsoPath, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), vdsoPath)
+	if _, err := f.Write(v.content); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // readVDSO finds this process's, which is that of all others of 64 bits. The
@@ -29,7 +51,7 @@ func readVDSO() vdso {
 		return vdso{}
 	}
 	for _, m := range maps {
-		if m.path != "[vdso]" {
+		if m.path != vdsoPath {
 			continue
 		}
 		mem, err := os.Open("/proc/self/mem")
@@ -42,7 +64,7 @@ func readVDSO() vdso {
 			return vdso{}
 		}
 		if e, err := sample.ReadELF(bytes.NewReader(b)); err == nil && !e.Build.IsZero() {
-			return vdso{sample.ImageID{Build: e.Build, Path: m.path}, m.size}
+			return vdso{sample.ImageID{Build: e.Build, Path: m.path}, m.size, b}
 		}
 	}
 	return vdso{}

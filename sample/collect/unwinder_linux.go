@@ -25,6 +25,7 @@ import (
 type unwinder struct {
 	read                  func(f *os.File, limit int) ([]unwind.Row, error)
 	spaces, wants, tables *ebpf.Map
+	vdso                  vdso
 
 	mu     sync.Mutex
 	images map[fileVersion]*unwoundImage
@@ -99,7 +100,7 @@ func unwindingSizes(spec *ebpf.CollectionSpec, wanted bool) {
 
 func newUnwinder(read func(*os.File, int) ([]unwind.Row, error), m *samplerMaps) *unwinder {
 	u := &unwinder{
-		read: read, spaces: m.Spaces, wants: m.Wants, tables: m.Tables,
+		read: read, spaces: m.Spaces, wants: m.Wants, tables: m.Tables, vdso: readVDSO(),
 		images: map[fileVersion]*unwoundImage{}, procs: map[uint32]*unwoundProcess{},
 	}
 	for i := range uint32(maxTables) {
@@ -286,20 +287,29 @@ func (u *unwinder) tell(pid uint32, born uint64, now time.Time) {
 	u.procs[pid] = p
 }
 
-// image returns what is known of a mapped file; nil if it is none, or out of reach.
+// image returns what is known of a mapped file, or of the code that the kernel has mapped; nil if it is none, or out of reach.
 func (u *unwinder) image(m *mmapRecord, now time.Time) *unwoundImage {
-	if u.read == nil || m.inode == 0 || m.fileOff+m.size > 1<<32 { // of which rows have the places
+	kernels := u.vdso.is(m)
+	if u.read == nil || m.inode == 0 && !kernels || m.fileOff+m.size > 1<<32 { // of which rows have the places
 		return nil
 	}
-	version, ok := versionMapped(m)
-	if !ok {
-		return nil
+	version := fileVersion{} // of no file
+	if !kernels {
+		var ok bool
+		if version, ok = versionMapped(m); !ok {
+			return nil
+		}
 	}
 	im := u.images[version]
 	if im != nil && (im.again.IsZero() || now.Before(im.again)) {
 		return im
 	}
-	f := openMapped(m)
+	var f *os.File
+	if kernels {
+		f, _ = u.vdso.file() // for want of memory there is none, and stacks end there
+	} else {
+		f = openMapped(m)
+	}
 	if f == nil {
 		return nil
 	}
