@@ -23,14 +23,19 @@ import (
 // Then as many frames are recorded as are asked for.
 func TestUnwind(t *testing.T) {
 	testtool.Live(t, "records")
-	exe := program(t, "deep")
+	t.Run("eh_frame", func(t *testing.T) { testUnwind(t, program(t, "deep"), collect.MaxFrames, 3) })
+	t.Run("debug_frame", func(t *testing.T) { testUnwind(t, program(t, "deepdebug"), collect.MaxFrames) })
+}
+
+func testUnwind(t *testing.T, exe string, numbers ...int) {
+	t.Helper()
 	cmd := exec.Command(exe)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	im := openImage(t, exe)
-	for _, frames := range []int{collect.MaxFrames, 3} {
+	for _, frames := range numbers {
 		rec := unwound(t, collect.SystemOptions{Frequency: 499, PIDs: []int{cmd.Process.Pid}, Callers: collect.CallersOfAll, Frames: frames, Unwind: image.UnwindTable})
 		ways, samples, wrong, strange := map[string]uint64{}, uint64(0), uint64(0), 0
 		for _, c := range rec.Counts {

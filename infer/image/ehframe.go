@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // A frame is what one frame description entry (FDE) of .eh_frame says: a range
@@ -130,35 +131,74 @@ func parseFrames(b []byte, base Addr) ([]frame, error) {
 //
 // A length of 0xffffffff means that 8 bytes with the length follow.
 func eachFrame(b []byte, base Addr, each func(f frame, c *cie, rules []byte)) error {
-	cies := map[int]*cie{}
+	return eachEntry(frameReader{section: ehFrameName, b: b, base: base}, each)
+}
+
+// eachDebugFrame does so with a .debug_frame section (DWARF 5, 6.4.1), which is as long as it is.
+//
+//	offset  size  field
+//	0       4     length of the rest of the entry
+//	4       4     0xffffffff: a CIE. Else an FDE, whose CIE lies so many bytes from the start of the section
+//	8       -     the entry
+//
+// After a length of 0xffffffff, 8 bytes with the length follow, and as many where 4 follow else.
+func eachDebugFrame(b []byte, each func(f frame, c *cie, rules []byte)) error {
+	return eachEntry(frameReader{section: debugFrameName, b: b}, each)
+}
+
+const (
+	ehFrameName    = ".eh_frame"
+	debugFrameName = ".debug_frame"
+)
+
+func eachEntry(whole frameReader, each func(f frame, c *cie, rules []byte)) error {
+	b, debug := whole.b, whole.section == debugFrameName
+	cies := map[uint64]*cie{} // by offset
 	for off := 0; off+4 <= len(b); {
-		d := frameReader{b: b, base: base, off: off}
-		length := uint64(d.uint(4, "length"))
+		d := whole
+		d.off = off
+		length, idSize, cieID := d.uint(4, "length"), 4, uint64(0)
 		if length == 0 {
-			break
+			if !debug {
+				break
+			}
+			off += 4
+			continue
+		}
+		if debug {
+			cieID = 0xffffffff
 		}
 		if length == 0xffffffff {
 			length = d.uint(8, "extended length")
+			if debug {
+				idSize, cieID = 8, math.MaxUint64
+			}
 		}
 		if d.err != nil {
 			return d.err
 		}
 		if length < 4 || length > uint64(len(b)-d.off) {
-			return fmt.Errorf(".eh_frame: offset %#x: length %#x: %w", off, length, ErrFormat)
+			return fmt.Errorf("%s: offset %#x: length %#x: %w", d.section, off, length, ErrFormat)
 		}
 		end := d.off + int(length)
 		d.b = b[:end] // an entry's fields are inside the entry
 		idAt := d.off
-		if id := d.uint(4, "CIE pointer"); id == 0 {
-			cies[off] = d.cie()
+		if id := d.uint(idSize, "CIE pointer"); id == cieID {
+			cies[uint64(off)] = d.cie()
 		} else {
 			// A pointer forward or out of the section finds no CIE.
-			c, ok := cies[idAt-int(id)]
-			if !ok {
-				return fmt.Errorf(".eh_frame: offset %#x: CIE pointer %#x: no such entry: %w", idAt, id, ErrFormat)
+			at := id
+			if !debug {
+				at = uint64(idAt) - id
 			}
-			if f, rules := d.fde(c); d.err == nil {
-				each(f, c, rules)
+			c, ok := cies[at]
+			if d.err == nil && !ok {
+				return fmt.Errorf("%s: offset %#x: CIE pointer %#x: no such entry: %w", d.section, idAt, id, ErrFormat)
+			}
+			if d.err == nil {
+				if f, rules := d.fde(c); d.err == nil {
+					each(f, c, rules)
+				}
 			}
 		}
 		if d.err != nil {
@@ -272,11 +312,11 @@ func (d *frameReader) pointer(enc byte, field string) Addr {
 	return 0
 }
 
-// cie reads a CIE from its version on: augmentation string, code alignment,
+// cie reads a CIE from its version on: augmentation string, sizes of addresses and of segments (version 4), code alignment,
 // data alignment, return address register, augmentation data, instructions.
 func (d *frameReader) cie() *cie {
 	version := d.uint(1, "CIE version")
-	if version != 1 && version != 3 {
+	if version != 1 && version != 3 && (version != 4 || d.section != debugFrameName) {
 		d.fail("CIE version")
 		return nil
 	}
@@ -288,6 +328,12 @@ func (d *frameReader) cie() *cie {
 	aug := string(d.b[d.off : d.off+n])
 	d.off += n + 1
 	c := &cie{code: encAbs, lsda: encOmit}
+	if version == 4 {
+		if address, segment := d.uint(1, "address size"), d.uint(1, "segment size"); address != 8 || segment != 0 {
+			d.fail("address size")
+			return nil
+		}
+	}
 	c.codeAlign = d.uleb("code alignment")
 	c.dataAlign = d.sleb("data alignment")
 	if version == 1 {

@@ -103,6 +103,51 @@ func TestParseFrames(t *testing.T) {
 	}
 }
 
+// TestParseDebugFrames: as TestParseFrames does, of what .debug_frame has otherwise.
+func TestParseDebugFrames(t *testing.T) {
+	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+	const cieID = 0xffffffff
+	version4 := func(address, segment byte) []byte { return []byte{4, 0, address, segment, 1, 0x78, 16} }
+	wide := func(id uint64, body ...[]byte) []byte { // of 64-bit DWARF
+		b := join(append([][]byte{le64(id)}, body...)...)
+		return join(le32(-1), le64(uint64(len(b))), b)
+	}
+	one := []frame{{0x401000, 0x401020, 0}}
+	for _, tt := range []struct {
+		name  string
+		bytes []byte
+		want  []frame
+		err   string
+	}{
+		{"empty", nil, nil, ""},
+		{"version 1", join(entry(cieID, common(1, "")), entry(0, le64(0x401000, 0x20))), one, ""},
+		{"version 4", join(entry(cieID, version4(8, 0)), entry(0, le64(0x401000, 0x20))), one, ""},
+		{"of the second entry", join(entry(cieID, common(3, "")), entry(cieID, version4(8, 0)), entry(16, le64(0x401000, 0x20))), one, ""},
+		{"after padding", join(le32(0, 0), entry(cieID, common(1, "")), entry(8, le64(0x401000, 0x20))), one, ""},
+		{"64 bits", join(wide(1<<64-1, common(3, "")), wide(0, le64(0x401000, 0x20))), one, ""},
+
+		{"addresses of 4 bytes", entry(cieID, version4(4, 0)), nil, ".debug_frame: offset"},
+		{"segments", entry(cieID, version4(8, 4)), nil, "address size"},
+		{"version", entry(cieID, common(5, "")), nil, "CIE version"},
+		{"no CIE there", join(entry(cieID, common(1, "")), entry(4, le64(0x401000, 0x20))), nil, ".debug_frame: offset 0x14: CIE pointer 0x4: no such entry"},
+		{"ID of 32 bits", wide(cieID, common(3, "")), nil, "CIE pointer 0xffffffff: no such entry"},
+		{"ID cut off", join(le32(-1), le64(4), le64(0)), nil, "CIE pointer"},
+		{"length beyond the end", le32(0x1000, -1), nil, "length 0x1000"},
+	} {
+		var got []frame
+		err := eachDebugFrame(tt.bytes, func(f frame, _ *cie, _ []byte) { got = append(got, f) })
+		if tt.err != "" {
+			if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.err)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %x, %v\nwant %x", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 // TestFrames compares the frames with readelf's.
 func TestFrames(t *testing.T) {
 	for _, name := range []string{"x86.elf", "x86.ibt.elf", "arm.elf"} {
@@ -158,6 +203,7 @@ func FuzzFrames(f *testing.F) {
 		}
 		f.Add(b)
 	}
+	f.Add(append(entry(0xffffffff, common(1, "")), entry(0, le64(0x401000, 0x20))...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		frames, err := parseFrames(b, 0x1000)
 		if err != nil && !errors.Is(err, ErrFormat) {
@@ -165,6 +211,10 @@ func FuzzFrames(f *testing.F) {
 		}
 		if len(frames) > len(b)/8 {
 			t.Fatalf("%d frames from %d bytes", len(frames), len(b))
+		}
+		n := 0
+		if err := eachDebugFrame(b, func(frame, *cie, []byte) { n++ }); err != nil && !errors.Is(err, ErrFormat) || n > len(b)/8 {
+			t.Fatalf("%d debug frames from %d bytes: %v", n, len(b), err)
 		}
 	})
 }

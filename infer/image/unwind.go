@@ -2,6 +2,7 @@ package image
 
 import (
 	"cmp"
+	"debug/elf"
 	"slices"
 	"sort"
 )
@@ -51,22 +52,38 @@ func (t *goTable) returnAt(i int, a Addr) (StackPlace, bool) {
 	return StackPlace{Off: int64(d)}, true
 }
 
-// An unwindEntry is an FDE of .eh_frame with what a caller is found by.
+// An unwindEntry is an FDE of .eh_frame or .debug_frame with what a caller is found by.
 type unwindEntry struct {
 	frame
 	cie   *cie
 	rules []byte
 }
 
-// readUnwind returns the entries of .eh_frame, by address. What is malformed ends
-// them.
+// readUnwind returns the entries of .eh_frame, by address, and those of .debug_frame for other code. What is malformed
+// ends those of its section. Go's code has the latter, but keeps frame pointers, which lead from one of its stacks to
+// the other.
 func (im *Image) readUnwind() ([]unwindEntry, error) {
 	addr, b, err := im.ehFrame()
 	if err != nil {
 		return nil, err
 	}
-	var out []unwindEntry
-	err = eachFrame(b, addr, func(f frame, c *cie, rules []byte) {
+	entries, err := im.unwindEntries(func(each func(frame, *cie, []byte)) error { return eachFrame(b, addr, each) })
+	s := im.elf.Section(debugFrameName)
+	if s == nil || s.Type == elf.SHT_NOBITS || im.goVersion() != "" || im.kernel != nil {
+		return entries, err
+	}
+	b, debugErr := im.sectionData(s)
+	if debugErr == nil {
+		var more []unwindEntry
+		more, debugErr = im.unwindEntries(func(each func(frame, *cie, []byte)) error { return eachDebugFrame(b, each) })
+		entries = addMissing(entries, more)
+	}
+	return entries, cmp.Or(err, debugErr)
+}
+
+// unwindEntries returns those of a section that are of code, by address.
+func (im *Image) unwindEntries(read func(each func(frame, *cie, []byte)) error) (out []unwindEntry, err error) {
+	err = read(func(f frame, c *cie, rules []byte) {
 		if im.executable(f.lo) && f.hi > f.lo {
 			out = append(out, unwindEntry{f, c, rules})
 		}

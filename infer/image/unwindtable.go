@@ -15,8 +15,8 @@ import (
 	"backfeed/sample/unwind"
 )
 
-// UnwindTable returns the rows of .eh_frame of an ELF file: none if it has no such section. Of more than limit rows, it
-// returns an error. It reads nothing else of the file but, of AArch64, dynamic symbols and the start of the procedure
+// UnwindTable returns the rows of .eh_frame of an ELF file, and those of .debug_frame for other code: none if it has no such
+// section. Of more than limit rows, it returns an error. It reads nothing else of the file but, of AArch64, dynamic symbols and the start of the procedure
 // linkage table.
 //
 // With an error about malformed bytes it returns what lies before them, which holds.
@@ -49,7 +49,7 @@ func (im *Image) unwindTable(limit int) ([]unwind.Row, error) {
 			t.add(e, hi)
 		}
 		if t.full {
-			return nil, fmt.Errorf(".eh_frame: more than %d rows: %w", limit, ErrUnsupported)
+			return nil, fmt.Errorf("unwind tables: more than %d rows: %w", limit, ErrUnsupported)
 		}
 	}
 	t.close()

@@ -3,7 +3,7 @@
 // address (CFA) of DWARF; of AArch64, it is in the link register at first, and then on the stack, in the word above the
 // caller's frame pointer or alone. Code that tells its caller in another way has no row.
 //
-// Package image makes tables of .eh_frame. Package collect takes over, which has the kernel unwind by them.
+// Package image makes tables of .eh_frame and .debug_frame. Package collect takes over, which has the kernel unwind by them.
 package unwind
 
 import "fmt"

@@ -71,7 +71,7 @@ func (s *status) write(w listen.Families) {
 	}
 	w.One("filtered_samples_total", "counter", "Samples of processes that were not asked for.", float64(c.Filtered))
 	w.One("drained_samples_total", "counter", "Samples taken out of the kernel.", float64(c.Drained))
-	w.One("unwind_rows", "gauge", "Rows of .eh_frame that stacks are unwound by.", float64(c.UnwindRows))
+	w.One("unwind_rows", "gauge", "Rows of .eh_frame and .debug_frame that stacks are unwound by.", float64(c.UnwindRows))
 	w.One("unwind_shed_total", "counter", "Images and processes that there was no room to unwind by: their stacks are by frame pointers.", float64(c.Shed))
 	w.One("bare_samples_total", "counter", "Samples stored without their callers or branch records: ring full.", float64(c.Bare))
 	w.One("processors", "gauge", "Processors that are sampled.", float64(c.Processors))
