@@ -72,7 +72,8 @@ func TestKernelCode(t *testing.T) {
 	n := float64(calls.Load())
 	call := executions["__x64_sys_getppid"] + executions["__arm64_sys_getppid"]
 	t.Logf("%.3g calls of getppid, %.3g inferred", n, call)
-	if emulated := testtool.Prebuilt() != ""; call == 0 || !emulated && (call < n/off || call > n*off) { // whose time for each instruction no model has
+	// Of emulated processors no model has the time for each instruction, and their timers strike where they can.
+	if emulated := testtool.Prebuilt() != ""; !emulated && (call < n/off || call > n*off) {
 		t.Errorf("%.3g calls of getppid, %.3g inferred", n, call)
 	}
 
