@@ -55,3 +55,10 @@ mkdir -p gojq
 cp "$here"/../gojq/* gojq
 printf 'module gojq\n\ngo 1.24\n' >gojq/go.mod
 (cd gojq && go mod tidy 2>../gojq.log)
+
+debian python3.11 python
+printf '*static*\nmath mathmodule.c\n_struct _struct.c\n_json _json.c\n' >python/Modules/Setup.local
+(cd python && ./configure -q --disable-test-modules --without-ensurepip CC=clang-19 >../python.log 2>&1)
+mkdir -p python-home/lib
+ln -sfn "$dir/python/Lib" python-home/lib/python3.11
+cp "$here/../consumers/bench.py" .
