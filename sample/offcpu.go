@@ -85,7 +85,7 @@ func (c *Counts) inTime() *Counts {
 	for cpu, n := range c.Processors {
 		out.AddProcessor(cpu, uint64(w*float64(n)))
 	}
-	out.scaleSlices(c, w)
+	c.scaleSlices(out, w)
 	return out
 }
 

@@ -159,8 +159,8 @@ func (c *Counts) mergeSlices(o *Counts) (by uint8) {
 	return by
 }
 
-// scaleSlices says when samples of c were taken, of which those of out are w times as many.
-func (out *Counts) scaleSlices(c *Counts, w float64) {
+// scaleSlices says when samples of out were taken, which are w times those of c.
+func (c *Counts) scaleSlices(out *Counts, w float64) {
 	if len(c.Slices) == 0 {
 		return
 	}

@@ -50,12 +50,7 @@ func TestParseFrames(t *testing.T) {
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 	zR := entry(0, common(1, "zR"), []byte{1, encPCRel | encS4}) // 20 bytes
 	zPLR := entry(0, common(3, "zPLR"), []byte{7, encIndirect | encPCRel | encS4}, le32(0x100), []byte{encPCRel | encS4, encPCRel | encS4})
-	for _, tt := range []struct {
-		name  string
-		bytes []byte
-		want  []frame
-		err   string
-	}{
+	for _, tt := range []frameTest{
 		{"empty", nil, nil, ""},
 		{"only the end", le32(0), nil, ""},
 		{"relative to the place", join(zR, entry(24, le32(-0x1000-28, 0x40), []byte{0})), []frame{{0x1000, 0x1040, 0}}, ""},
@@ -91,15 +86,27 @@ func TestParseFrames(t *testing.T) {
 		{"FDE cut off", join(zR, entry(24, le32(4))), nil, "address range"},
 	} {
 		got, err := parseFrames(tt.bytes, base)
-		if tt.err != "" {
-			if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.err)
-			}
-			continue
+		tt.check(t, got, err)
+	}
+}
+
+// A frameTest has what comes of the bytes of a section: frames, or an error that says so.
+type frameTest struct {
+	name  string
+	bytes []byte
+	want  []frame
+	err   string
+}
+
+func (tt *frameTest) check(t *testing.T, got []frame, err error) {
+	t.Helper()
+	switch {
+	case tt.err != "":
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.err)
 		}
-		if err != nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %x, %v\nwant %x", tt.name, got, err, tt.want)
-		}
+	case err != nil || !slices.Equal(got, tt.want):
+		t.Errorf("%s: %x, %v\nwant %x", tt.name, got, err, tt.want)
 	}
 }
 
@@ -113,12 +120,7 @@ func TestParseDebugFrames(t *testing.T) {
 		return join(le32(-1), le64(uint64(len(b))), b)
 	}
 	one := []frame{{0x401000, 0x401020, 0}}
-	for _, tt := range []struct {
-		name  string
-		bytes []byte
-		want  []frame
-		err   string
-	}{
+	for _, tt := range []frameTest{
 		{"empty", nil, nil, ""},
 		{"version 1", join(entry(cieID, common(1, "")), entry(0, le64(0x401000, 0x20))), one, ""},
 		{"version 4", join(entry(cieID, version4(8, 0)), entry(0, le64(0x401000, 0x20))), one, ""},
@@ -136,15 +138,7 @@ func TestParseDebugFrames(t *testing.T) {
 	} {
 		var got []frame
 		err := eachDebugFrame(tt.bytes, func(f frame, _ *cie, _ []byte) { got = append(got, f) })
-		if tt.err != "" {
-			if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.err)
-			}
-			continue
-		}
-		if err != nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %x, %v\nwant %x", tt.name, got, err, tt.want)
-		}
+		tt.check(t, got, err)
 	}
 }
 

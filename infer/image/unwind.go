@@ -96,11 +96,12 @@ func (im *Image) unwindEntries(read func(each func(frame, *cie, []byte)) error) 
 type dwarfRegisters struct {
 	sp, fp, ra uint64
 	link       bool // where nothing else is said, the return address is in its register
+	signal     signalFrame
 }
 
 var (
-	x86Registers = dwarfRegisters{sp: 7, fp: 6, ra: 16}               // System V ABI, figure 3.36
-	armRegisters = dwarfRegisters{sp: 31, fp: 29, ra: 30, link: true} // DWARF for the Arm 64-bit architecture, 4.1
+	x86Registers = dwarfRegisters{sp: 7, fp: 6, ra: 16, signal: x86Signal}               // System V ABI, figure 3.36
+	armRegisters = dwarfRegisters{sp: 31, fp: 29, ra: 30, link: true, signal: armSignal} // DWARF for the Arm 64-bit architecture, 4.1
 )
 
 func (im *Image) dwarfRegisters() *dwarfRegisters {

@@ -123,7 +123,7 @@ func (im *Image) signalUnwind() []unwindEntry {
 		}
 		if code := im.read(s.value, 8); code != nil && binary.LittleEndian.Uint64(code) == sigreturn {
 			c := &cie{codeAlign: 1, dataAlign: 1, ra: 30}
-			return []unwindEntry{{frame: frame{lo: s.value - 4, hi: s.value + 8}, cie: c, rules: armSignal.rules(&armRegisters)}}
+			return []unwindEntry{{frame: frame{lo: s.value - 4, hi: s.value + 8}, cie: c, rules: armRegisters.signalRules()}}
 		}
 	}
 	return nil
@@ -255,8 +255,9 @@ var (
 	armSignal = signalFrame{cfa: []byte{0x8f, 0xb0, 0x04, 0x06}, ra: []byte{0x8f, 0xb8, 0x04}, fp: []byte{0x8f, 0xa0, 0x04}}
 )
 
-// rules returns the call frame instructions that say so.
-func (s *signalFrame) rules(regs *dwarfRegisters) []byte {
+// signalRules returns the call frame instructions that tell of a signal's frame.
+func (regs *dwarfRegisters) signalRules() []byte {
+	s := &regs.signal
 	b := append([]byte{cfaDefExpr, byte(len(s.cfa))}, s.cfa...)
 	b = append(append(b, cfaExpr, byte(regs.fp), byte(len(s.fp))), s.fp...)
 	return append(append(b, cfaExpr, byte(regs.ra), byte(len(s.ra))), s.ra...)
@@ -327,10 +328,7 @@ func saveAt(row *unwind.Row, off int64, up bool) bool {
 
 // compactComputed returns r as a row if its CFA is computed in one of the ways that toolchains do so.
 func (r *cfaRule) compactComputed(regs *dwarfRegisters) unwind.Row {
-	n, signal := len(pltBefore), &x86Signal
-	if regs.link {
-		signal = &armSignal
-	}
+	n, signal := len(pltBefore), &regs.signal
 	switch {
 	case bytes.Equal(r.expr, signal.cfa) && bytes.Equal(r.ra.expr, signal.ra) && bytes.Equal(r.fp.expr, signal.fp):
 		return unwind.Row{Kind: unwind.Signal}

@@ -524,7 +524,7 @@ func (s *session) readTimes() {
 		for thread := range slices.Chunk(s.events[i].fds, max(1, len(s.cpus))) {
 			var enabled, running uint64
 			for _, fd := range thread {
-				value, e, ran, _ := readCounter(fd)
+				value, e, ran := readCounter(fd)
 				t.Counted += value
 				if enabled == 0 || e > 0 && e < enabled {
 					enabled = e

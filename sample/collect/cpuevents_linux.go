@@ -88,7 +88,7 @@ func (v *cpuEvents) times() []EventTime {
 
 // add adds the times of one event.
 func (t *EventTime) add(fd int) {
-	_, enabled, running, _ := readCounter(fd)
+	_, enabled, running := readCounter(fd)
 	t.Enabled += time.Duration(enabled)
 	t.Running += time.Duration(running)
 }

@@ -102,7 +102,7 @@ func measureClock() (mhz int) {
 	}
 	defer unix.Close(fd)
 	read := func() (value, running uint64) {
-		value, _, running, _ = readCounter(fd)
+		value, _, running = readCounter(fd)
 		return value, running
 	}
 	spun := 0
@@ -126,14 +126,14 @@ func measureClock() (mhz int) {
 	return (mhz + digits/2) / digits * digits
 }
 
-// readCounter reads what an event counted, and how long it was enabled and ran, in ns: 8 bytes each (samplerAttr). An event that cannot
-// be read is not ok.
-func readCounter(fd int) (value, enabled, running uint64, ok bool) {
+// readCounter reads what an event counted, and how long it was enabled and ran, in ns: 8 bytes each (samplerAttr). All are 0 of an
+// event that cannot be read.
+func readCounter(fd int) (value, enabled, running uint64) {
 	var b [24]byte
 	if n, err := unix.Read(fd, b[:]); err != nil || n != len(b) {
-		return 0, 0, 0, false
+		return 0, 0, 0
 	}
-	return binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:]), true
+	return binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:])
 }
 
 // Probe tries the events to sample, best first, on this process, and stops at the

@@ -19,10 +19,10 @@ type vdso struct {
 	content []byte // an ELF file
 }
 
-const vdsoPath = "[vdso]"
-
-// is reports whether a mapping is of v.
-func (v *vdso) is(m *mmapRecord) bool { return m.path == vdsoPath && m.inode == 0 && m.size == v.size }
+// is reports whether a mapping is of v, which is known.
+func (v *vdso) is(m *mmapRecord) bool {
+	return len(v.content) > 0 && m.path == vdsoPath && m.inode == 0 && m.size == v.size
+}
 
 // file returns the content as a file.
 func (v *vdso) file() (*os.File, error) {

@@ -445,7 +445,7 @@ func (r *resolver) snapshot() error {
 func (r *resolver) identify(m *mmapRecord) sample.Mapping {
 	mapping := m.mapping()
 	switch {
-	case mapping.Loss == sample.LostVDSO && m.size == r.vdso.size && len(r.vdso.content) > 0:
+	case r.vdso.is(m):
 		mapping.Loss, mapping.Off, mapping.Image = "", 0, r.vdso.id
 	case mapping.Loss == "":
 		mapping.Image = r.files.identify(m)

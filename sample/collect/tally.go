@@ -239,10 +239,13 @@ func imageID(path string, build sample.BuildID) sample.ImageID {
 	return sample.ImageID{Build: build, Path: path}
 }
 
+// vdsoPath is what the kernel calls its code in processes.
+const vdsoPath = "[vdso]"
+
 // lossOf says why samples in a mapping have no image, by what the kernel calls
 // the mapping; "" if they have one.
 func lossOf(path string) sample.Loss {
-	if path == "[vdso]" {
+	if path == vdsoPath {
 		return sample.LostVDSO
 	}
 	if !strings.HasPrefix(path, "/") {

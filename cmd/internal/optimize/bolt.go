@@ -52,14 +52,13 @@ func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 		}
 		return j.boltOnce(ctx, tool, fdata, from, s, slices.Concat(named, skip), without)
 	}
-	err = try(nil, "")
-	for err != nil && ctx.Err() == nil && len(named) < mostNamed {
+	for {
+		err = try(nil, "")
 		name := cannotTake(err)
-		if name == "" || slices.Contains(named, name) {
+		if name == "" || slices.Contains(named, name) || len(named) == mostNamed || ctx.Err() != nil {
 			break
 		}
 		named = append(named, name)
-		err = try(nil, "")
 	}
 	if len(named) > 0 {
 		s.notes = append(s.notes, "llvm-bolt left alone what it says that it cannot take: "+strings.Join(named, ", "))
@@ -89,9 +88,12 @@ func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 // (bolt/test/AArch64/computed-goto.s): by one of its names, and how many others it has.
 var untakeable = regexp.MustCompile(`BOLT-ERROR: .* in function (\S+?)(?:\(\*\d+\))?\. Consider adding this function to --skip-funcs`)
 
-// cannotTake returns the function that llvm-bolt, which failed so, says that it cannot take; "" if it names none.
-func cannotTake(failed error) string {
-	if m := untakeable.FindStringSubmatch(failed.Error()); m != nil {
+// cannotTake returns the function that llvm-bolt, which ended so, says that it cannot take; "" if it names none.
+func cannotTake(err error) string {
+	if err == nil {
+		return ""
+	}
+	if m := untakeable.FindStringSubmatch(err.Error()); m != nil {
 		return m[1]
 	}
 	return ""
