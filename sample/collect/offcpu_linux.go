@@ -37,6 +37,7 @@ type offCPU struct {
 	active  uint32
 	batch   batchOf[offTotal]
 	waiting []offStack // whose totals are not taken yet
+	former  offShares  // of the take before
 	rest    offTaken   // what goes on when all ends
 	pending []pending  // samples that had no mapping yet
 	failed  uint64     // ns of which a take has told
@@ -84,6 +85,14 @@ type offTaken struct {
 	stacks []offStack
 	failed uint64 // ns
 }
+
+// An offShare is what a stack stands for of the time of a key.
+type offShare struct {
+	stack *offStack
+	ns    float64
+}
+
+type offShares map[sampledPC][]offShare
 
 // A batchOf is the buffers of a drain.
 type batchOf[V any] struct {
@@ -403,30 +412,31 @@ func (o *offCPU) release() {
 }
 
 // samples divides what was taken among places and stacks: a place has what was counted of it, and its stacks have that in
-// proportion to what they stand for. A sample is a microsecond.
+// proportion to what they stand for. Where a place was left several times, a stack of what is counted in the other buffer may have been
+// taken for one of this: of a total without stacks, those of the take before tell. A sample is a microsecond.
 func (o *offCPU) samples(t offTaken) (all []pending, squares [offReasons]float64) {
-	type share struct {
-		stack *offStack
-		ns    float64
-	}
-	stacks := map[sampledPC][]share{}
+	stacks := offShares{}
 	for i := range t.stacks {
 		k := &t.stacks[i]
 		queued := k.sampledPC
 		queued.Event = offRunnable
-		found := false
+		late, waits := *k, false
+		late.late = true
 		for _, part := range []struct {
 			of sampledPC
-			ns uint64
-		}{{k.sampledPC, k.Waited}, {queued, k.Queued}} {
-			if _, ok := t.totals[part.of]; ok && part.ns > 0 {
-				stacks[part.of] = append(stacks[part.of], share{k, float64(part.ns) * float64(k.Counts)})
-				found = true
+			ns *uint64
+		}{{k.sampledPC, &late.Waited}, {queued, &late.Queued}} {
+			if *part.ns == 0 {
+				continue
 			}
+			if _, ok := t.totals[part.of]; !ok {
+				waits = true // its total is in the other buffer
+				continue
+			}
+			stacks[part.of] = append(stacks[part.of], offShare{k, float64(*part.ns) * float64(k.Counts)})
+			*part.ns = 0
 		}
-		if !found && !k.late { // its total is in the other buffer
-			late := *k
-			late.late = true
+		if waits && !k.late {
 			o.waiting = append(o.waiting, late)
 		}
 	}
@@ -435,13 +445,17 @@ func (o *offCPU) samples(t offTaken) (all []pending, squares [offReasons]float64
 		unit := float64(uint64(1)<<offSquared) / sample.OffPeriod
 		us := float64(total.NS) / sample.OffPeriod
 		squares[key.Event] += max(float64(total.Squares)*unit*unit, us*us/float64(max(1, total.Times)))
+		shares := stacks[key]
+		if len(shares) == 0 {
+			shares = o.former[key]
+		}
 		var sum float64
-		for _, s := range stacks[key] {
+		for _, s := range shares {
 			sum += s.ns
 		}
 		var so float64 // far
 		given := uint64(0)
-		for _, s := range stacks[key] {
+		for _, s := range shares {
 			so += s.ns
 			k := min(uint64(float64(n)*(so/sum)+0.5), n)
 			if k > given {
@@ -455,6 +469,7 @@ func (o *offCPU) samples(t offTaken) (all []pending, squares [offReasons]float64
 			all = append(all, pending{call: call{sampledPC: key}, n: n - given, kernel: key.IP == 0})
 		}
 	}
+	o.former = stacks
 	slices.SortFunc(all, func(a, b pending) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Born, b.Born), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Event, b.Event),
 			bytes.Compare(a.Comm[:], b.Comm[:]), cmp.Compare(a.Slice, b.Slice))
