@@ -59,9 +59,11 @@ type set struct {
 	on      func(g guest) bool // nil is all guests
 }
 
-// sets are what guests run, in order. Features are tried on each; the other tests take longer, and run where
-// they tell most: those of commands on the kernel of Debian 12, which most servers run, and those of package
-// collect on the oldest and on the newest.
+// sets are what guests run, in order. Features, stacks and waits are tried on each kernel; the other tests take longer,
+// and run where they tell most: those of commands on the kernel of Debian 12, which most servers run, those of
+// package collect on the oldest and on the newest, and what reads the kernel's code on the oldest and on the newest of
+// each processor. trixie-arm64-time has the kernel of trixie-arm64, and runs what another clock may make another: counters,
+// and what is timed.
 var sets = []set{
 	// Before anything samples by a counter: when the interrupts of counters take long there, the kernel lowers the rate
 	// of all sampling for good.
@@ -70,18 +72,22 @@ var sets = []set{
 	// of the others too late (see README.md).
 	{name: "counters as root", pkg: "collect", run: "^TestCounter", seconds: 480, on: only("trixie-arm64")},
 	{name: "counts as root", pkg: "cmd", run: "^TestCounterCounts$", seconds: 240, on: only("trixie-arm64")},
-	{name: "features as root", pkg: "cmd", run: "^TestFeatures$", seconds: 480},
-	{name: "features as user", pkg: "cmd", run: "^TestFeatures$", uid: nobody, seconds: 300},
+	{name: "features as root", pkg: "cmd", run: "^TestFeatures$", seconds: 480, on: ownKernel},
+	{name: "features as user", pkg: "cmd", run: "^TestFeatures$", uid: nobody, seconds: 300, on: ownKernel},
+	{name: "features by time as root", pkg: "cmd", run: "^TestFeatures$/^(own-processes|ptrace|tick|hardware-counters)$", seconds: 480, on: only("trixie-arm64-time")},
 	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 120},
-	{name: "the kernel's code", pkg: "cmd", run: "^TestKernelCode$", seconds: 480},
-	{name: "stacks as root", pkg: "cmd", run: "^TestUnwind$", seconds: 480},
-	{name: "waits as root", pkg: "cmd", run: "^(TestOffCPU|TestOffCPUOften|TestOffCPUAsleep|TestThirds)$", seconds: 480},
+	{name: "the kernel's code", pkg: "cmd", run: "^TestKernelCode$", seconds: 480, on: only("bullseye-amd64", "sid-amd64", "bookworm-arm64", "trixie-arm64")},
+	{name: "stacks as root", pkg: "cmd", run: "^TestUnwind$", seconds: 480, on: ownKernel},
+	{name: "waits as root", pkg: "cmd", run: "^(TestOffCPU|TestOffCPUOften|TestOffCPUAsleep|TestThirds)$", seconds: 480, on: ownKernel},
 	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 480, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 540, on: only("bookworm-amd64")},
 	{name: "following on AArch64", pkg: "collect", run: "^TestFollow.*$", sysctl: "kernel.perf_event_paranoid=2", seconds: 240, on: only("trixie-arm64-time")},
 	{name: "probes on AArch64", pkg: "collect", run: "^(TestProberTrial|TestProbeCounts|TestProbeCountsOf)$", seconds: 240, on: only("trixie-arm64")},
 }
+
+// ownKernel leaves out the guest that has the kernel of another one.
+func ownKernel(g guest) bool { return g.variant != "time" }
 
 // only is those guests alone.
 func only(names ...string) func(guest) bool {
