@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestFigures: what testdata/consumers/README.md and README.md say of consumers is what figures.tsv holds.
+func TestFigures(t *testing.T) {
+	consumers := filepath.Join(root, "testdata", "consumers")
+	figures, err := os.ReadFile(filepath.Join(consumers, "figures.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum [2]map[string]float64 // of changes in percent, by build: instructions, taken branches
+	var n [2]map[string]int
+	for i := range sum {
+		sum[i], n[i] = make(map[string]float64), make(map[string]int)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(figures)), "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Split(line, "\t")
+		if len(fields) != 4 {
+			t.Fatalf("figures.tsv:%d: %d fields, not 4", i+1, len(fields))
+		}
+		if strings.HasPrefix(fields[0], "go/") {
+			continue
+		}
+		for what, text := range fields[2:] {
+			if text == "-" {
+				continue
+			}
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatalf("figures.tsv:%d: %v", i+1, err)
+			}
+			sum[what][fields[1]] += x
+			n[what][fields[1]]++
+		}
+	}
+	mean := func(build string) string { return fmt.Sprintf("%.1f %%", sum[1][build]/float64(n[1][build])) }
+	readme := pagesOfHelp(t)[filepath.Join(root, "README.md")]
+	for _, want := range []string{
+		fmt.Sprintf("| taken branches, clang and rustc, mean of %d programs; calibrated | %s (`emit llvm`); %s | %s (instrumented builds) |",
+			n[1]["sample"], mean("sample"), mean("sample-calibrated"), mean("exact")),
+		fmt.Sprintf("| taken branches, llvm-bolt, mean of %d; calibrated | %s (`emit bolt`); %s | %s (`perf2bolt -nl`, same samples) |",
+			n[1]["bolt"], mean("bolt"), mean("bolt-calibrated"), mean("bolt-nl")),
+		fmt.Sprintf("| taken branches, gcc, mean of %d | %s (`emit gcc`) | %s (instrumented builds) |", n[1]["gcc-afdo"], mean("gcc-afdo"), mean("gcc-exact")),
+	} {
+		if !strings.Contains(readme, want) {
+			t.Errorf("README.md lacks what figures.tsv comes to: %s", want)
+		}
+	}
+	// Means are compared of the same programs only.
+	for _, builds := range [][]string{{"sample", "sample-calibrated", "exact"}, {"bolt", "bolt-calibrated", "bolt-nl"}, {"gcc-afdo", "gcc-exact"}} {
+		for _, build := range builds {
+			if n[1][build] != n[1][builds[0]] {
+				t.Errorf("figures.tsv: %d programs have %s, %d have %s", n[1][builds[0]], builds[0], n[1][build], build)
+			}
+		}
+	}
+
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash, which table.sh needs")
+	}
+	text, err := os.ReadFile(filepath.Join(consumers, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := regexp.MustCompile(`(?s)<!-- table\.sh -->\n\n(.*)<!-- end -->`).FindSubmatch(text)
+	if made == nil {
+		t.Fatal("testdata/consumers/README.md: no tables of table.sh")
+	}
+	want, err := exec.Command("bash", filepath.Join(consumers, "table.sh")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(made[1]) != string(want) {
+		t.Error("testdata/consumers/README.md: the tables are not what table.sh makes of figures.tsv")
+	}
+}
