@@ -201,36 +201,51 @@ const (
 
 const headerSize = len(magic) + 4
 
+// stored is a recording as it is stored: with all in order.
+type stored struct {
+	counts, off []*ordered
+	Recording   // the runs of it
+}
+
 // versions are those after the first, and what a recording has that is of one of them and of none after it.
 var versions = []struct {
 	magic, what string
-	has         func(*Recording) bool
+	has         func(*stored) bool
 }{
-	{magicTouched, "first touches", ofImage((*ImageCounts).touched)},
-	{magicObserved, "observed counts", ofImage((*ImageCounts).observed)},
-	{magicWalked, "walks", ofImage((*ImageCounts).walked)},
-	{magicPaths, "paths", ofCounts(func(c *Counts) bool { return len(c.Paths) > 0 })},
-	{magicTargets, "targets", ofCounts(func(c *Counts) bool { return len(c.Targets) > 0 })},
-	{magicReplayed, "replayed walks", ofImage((*ImageCounts).replayed)},
-	{magicProcesses, "processes", ofImage((*ImageCounts).begun)},
-	{magicTimed, "timed walks", ofImage((*ImageCounts).timed)},
-	{magicClocked, "clocks", ofCounts(func(c *Counts) bool { return c.Clocked > 0 })},
-	{magicScaled, "samples scaled up", ofCounts(func(c *Counts) bool { return c.Excess != Square{} })},
-	{magicSplit, "runs, origins, processors or slices", func(r *Recording) bool {
-		return len(r.Runs) > 0 || r.Unlisted > 0 || slices.ContainsFunc(r.Counts, (*Counts).split)
+	{magicTouched, "first touches", ofPlaces(func(p places) bool { return len(p.first) > 0 })},
+	{magicObserved, "observed counts", ofPlaces(func(p places) bool { return len(p.probed) > 0 || len(p.counted) > 0 })},
+	{magicWalked, "walks", ofProbed(func(p Probed) bool { return p.Visits > 0 })},
+	{magicPaths, "paths", ofCounts(func(o *ordered) bool { return len(o.head.Paths) > 0 })},
+	{magicTargets, "targets", ofCounts(func(o *ordered) bool { return len(o.targets) > 0 })},
+	{magicReplayed, "replayed walks", ofPlaces(func(p places) bool { return len(p.replayed) > 0 })},
+	{magicProcesses, "processes", ofCounts(func(o *ordered) bool {
+		return slices.ContainsFunc(o.head.Images, func(ic *ImageCounts) bool { return ic.Processes > 0 })
+	})},
+	{magicTimed, "timed walks", ofProbed(func(p Probed) bool { return p.Timed > 0 })},
+	{magicClocked, "clocks", ofCounts(func(o *ordered) bool { return o.head.Clocked > 0 })},
+	{magicScaled, "samples scaled up", ofCounts(func(o *ordered) bool { return o.head.Excess != Square{} })},
+	{magicSplit, "runs, origins, processors or slices", func(r *stored) bool {
+		return len(r.Runs) > 0 || r.Unlisted > 0 || slices.ContainsFunc(r.counts, func(o *ordered) bool { return o.head.split() })
 	}},
-	{magicOff, "time off the processor", func(r *Recording) bool { return len(r.Off) > 0 }},
-	{magicCounted, "how long events were counted", ofCounts(func(c *Counts) bool { return c.Enabled > 0 })},
+	{magicOff, "time off the processor", func(r *stored) bool { return len(r.off) > 0 }},
+	{magicCounted, "how long events were counted", ofCounts(func(o *ordered) bool { return o.head.Enabled > 0 })},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
-func ofCounts(has func(*Counts) bool) func(*Recording) bool {
-	return func(r *Recording) bool { return slices.ContainsFunc(r.Counts, has) }
+func ofCounts(has func(*ordered) bool) func(*stored) bool {
+	return func(r *stored) bool { return slices.ContainsFunc(r.counts, has) }
 }
 
-// ofImage returns what reports whether a recording has an image that has.
-func ofImage(has func(*ImageCounts) bool) func(*Recording) bool {
-	return ofCounts(func(c *Counts) bool { return slices.ContainsFunc(c.Images, has) })
+// ofPlaces returns what reports whether a recording has an image whose places have.
+func ofPlaces(has func(places) bool) func(*stored) bool {
+	return ofCounts(func(o *ordered) bool { return slices.ContainsFunc(o.byImage, has) })
+}
+
+// ofProbed returns what reports whether a recording has a place whose Probed has.
+func ofProbed(has func(Probed) bool) func(*stored) bool {
+	return ofPlaces(func(p places) bool {
+		return slices.ContainsFunc(p.probed, func(e entry[Offset, Probed]) bool { return has(e.of) })
+	})
 }
 
 // ErrFormat is wrapped by every error that blames the bytes rather than the disk.
@@ -245,49 +260,31 @@ func isMagic(b string) bool {
 // Encode returns the stored form of r, whose Counts pass Check. It depends on what
 // was added to r, not on the order.
 func (r *Recording) Encode() []byte {
-	r = Merge(r)
+	of := Merge(r).inOrder()
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
 	e.magic = magic
 	for _, v := range slices.Backward(versions) {
-		if v.has(r) {
+		if v.has(of) {
 			e.magic = v.magic
 			break
 		}
 	}
 	copy(e.B, e.magic)
-	e.all(r.Counts)
+	e.all(of.counts)
 	if e.magic >= magicSplit {
-		e.runs(r)
+		e.runs(&of.Recording)
 	}
 	if e.magic >= magicOff {
-		e.all(r.Off)
+		e.all(of.off)
 	}
 	return seal(e.B)
 }
 
-func (e *encoder) all(cs []*Counts) {
-	e.Int(len(cs))
-	for _, c := range cs {
-		e.counts(c)
+func (e *encoder) all(all []*ordered) {
+	e.Int(len(all))
+	for _, o := range all {
+		e.counts(o)
 	}
-}
-
-func (ic *ImageCounts) begun() bool    { return ic.Processes > 0 }
-func (ic *ImageCounts) touched() bool  { return len(ic.First) > 0 }
-func (ic *ImageCounts) observed() bool { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
-func (ic *ImageCounts) replayed() bool { return len(ic.Replayed) > 0 }
-
-func (ic *ImageCounts) walked() bool { return ic.probed(func(p Probed) bool { return p.Visits > 0 }) }
-func (ic *ImageCounts) timed() bool  { return ic.probed(func(p Probed) bool { return p.Timed > 0 }) }
-
-// probed reports whether ic has a Probed that has.
-func (ic *ImageCounts) probed(has func(Probed) bool) bool {
-	for _, p := range ic.Probed {
-		if has(p) {
-			return true
-		}
-	}
-	return false
 }
 
 // seal writes the magic, if there is none yet, and the checksum over the first
@@ -308,7 +305,8 @@ type encoder struct {
 	slices map[uint64]int // of the Counts that is written: index by number
 }
 
-func (e *encoder) counts(c *Counts) {
+func (e *encoder) counts(o *ordered) {
+	c := &o.head
 	e.String(c.CPU.Arch)
 	e.String(c.CPU.Vendor)
 	e.Int(c.CPU.Family)
@@ -336,18 +334,18 @@ func (e *encoder) counts(c *Counts) {
 	}
 	e.losses(c.Lost)
 	e.Int(len(c.Images))
-	for _, ic := range c.Images {
-		e.image(ic)
+	for i, ic := range c.Images {
+		e.image(ic, o.byImage[i])
 	}
-	index := e.places(c)
+	index := e.places(o)
 	e.stacks(c, index)
-	putByBranch(e, c.Branches, index, e.branch)
-	e.ranges(c, index)
+	putByBranch(e, o.branches, index, e.branch)
+	e.ranges(o.ranges, index)
 	if e.magic >= magicPaths {
 		e.paths(c, index)
 	}
 	if e.magic >= magicTargets {
-		putByBranch(e, c.Targets, index, e.Uint)
+		putByBranch(e, o.targets, index, e.Uint)
 	}
 }
 
@@ -415,25 +413,25 @@ func (e *encoder) runs(r *Recording) {
 	e.Uint(r.Unlisted)
 }
 
-func (e *encoder) image(ic *ImageCounts) {
+func (e *encoder) image(ic *ImageCounts, p places) {
 	e.B = append(e.B, ic.ID.Build[:]...)
 	e.String(ic.ID.Path)
 	if e.magic >= magicProcesses {
 		e.Uint(ic.Processes)
 	}
-	putByOffset(e, ic.At, e.Uint)
+	putByOffset(e, p.at, e.Uint)
 	if e.magic >= magicTouched {
-		putByOffset(e, ic.First, e.Uint)
+		putByOffset(e, p.first, e.Uint)
 	}
 	if e.magic >= magicObserved {
-		putByOffset(e, ic.Counted, e.Uint)
-		putByOffset(e, ic.Probed, e.probed)
+		putByOffset(e, p.counted, e.Uint)
+		putByOffset(e, p.probed, e.probed)
 	}
 	if e.magic >= magicReplayed {
-		putByOffset(e, ic.Replayed, e.replayed)
+		putByOffset(e, p.replayed, e.replayed)
 	}
 	if e.magic >= magicSplit {
-		putByOffset(e, ic.When, e.moments)
+		putByOffset(e, p.when, e.moments)
 	}
 }
 
@@ -477,39 +475,39 @@ func (e *encoder) square(s Square) {
 }
 
 // putByOffset writes what there is at some places, by increasing offset.
-func putByOffset[V any](e *encoder, at map[Offset]V, put func(V)) {
-	e.Int(len(at))
+func putByOffset[V any](e *encoder, all []entry[Offset, V], put func(V)) {
+	e.Int(len(all))
 	last := Offset(0)
-	for _, off := range slices.Sorted(maps.Keys(at)) {
-		e.Uint(uint64(off - last))
-		put(at[off])
-		last = off
+	for _, at := range all {
+		e.Uint(uint64(at.key - last))
+		put(at.of)
+		last = at.key
 	}
 }
 
 // places writes the places that stacks, branches, ranges, paths and targets refer to and returns
 // the index of each.
-func (e *encoder) places(c *Counts) map[Frame]int {
+func (e *encoder) places(o *ordered) map[Frame]int {
 	index := map[Frame]int{}
-	for _, s := range c.Stacks {
+	for _, s := range o.head.Stacks {
 		for _, f := range s.Frames {
 			index[f] = 0
 		}
 		index[s.Top] = 0
 	}
-	for b := range c.Branches {
-		index[b.From], index[b.To] = 0, 0
+	for _, b := range o.branches {
+		index[b.key.From], index[b.key.To] = 0, 0
 	}
-	for r := range c.Ranges {
-		index[r.first()], index[r.last()] = 0, 0
+	for _, r := range o.ranges {
+		index[r.key.first()], index[r.key.last()] = 0, 0
 	}
-	for _, p := range c.Paths {
+	for _, p := range o.head.Paths {
 		for _, b := range p.Branches {
 			index[b.From], index[b.To] = 0, 0
 		}
 	}
-	for b := range c.Targets {
-		index[b.From], index[b.To] = 0, 0
+	for _, b := range o.targets {
+		index[b.key.From], index[b.key.To] = 0, 0
 	}
 	e.Int(len(index))
 	last := Frame{Image: Unknown}
@@ -540,14 +538,14 @@ func (e *encoder) stacks(c *Counts, index map[Frame]int) {
 }
 
 // putByBranch writes what there is of some branches, by source and target.
-func putByBranch[V any](e *encoder, of map[Branch]V, index map[Frame]int, put func(V)) {
-	e.Int(len(of))
+func putByBranch[V any](e *encoder, all []entry[Branch, V], index map[Frame]int, put func(V)) {
+	e.Int(len(all))
 	last := 0
-	for _, b := range slices.SortedFunc(maps.Keys(of), compareBranches) {
-		from := index[b.From]
+	for _, b := range all {
+		from := index[b.key.From]
 		e.Int(from - last)
-		e.Int(index[b.To])
-		put(of[b])
+		e.Int(index[b.key.To])
+		put(b.of)
 		last = from
 	}
 }
@@ -557,14 +555,14 @@ func (e *encoder) branch(n BranchCount) {
 	e.Uint(n.Mispredicted)
 }
 
-func (e *encoder) ranges(c *Counts, index map[Frame]int) {
-	e.Int(len(c.Ranges))
+func (e *encoder) ranges(all []entry[Range, uint64], index map[Frame]int) {
+	e.Int(len(all))
 	last := 0
-	for _, r := range slices.SortedFunc(maps.Keys(c.Ranges), compareRanges) {
-		first := index[r.first()]
+	for _, r := range all {
+		first := index[r.key.first()]
 		e.Int(first - last)
-		e.Int(index[r.last()] - first)
-		e.Uint(c.Ranges[r])
+		e.Int(index[r.key.last()] - first)
+		e.Uint(r.of)
 		last = first
 	}
 }
@@ -593,7 +591,11 @@ func (r Range) last() Frame  { return Frame{r.Image, r.Last} }
 // Decode reads the stored form of a recording. It allocates in proportion to
 // the length of b, whatever b says.
 func Decode(b []byte) (*Recording, error) {
-	return newDecoder(b).recording()
+	r, err := newDecoder(b).recording()
+	if err != nil {
+		return nil, err
+	}
+	return r.recording(), nil
 }
 
 // Dump lists the fields of an encoded recording for people to read: offset,
@@ -669,7 +671,7 @@ type reference struct {
 	used bool
 }
 
-func (d *decoder) recording() (*Recording, error) {
+func (d *decoder) recording() (*stored, error) {
 	switch d.magic = string(d.Bytes(len(magic), "magic")); {
 	case d.magic >= magic && d.magic <= magicLast && isMagic(d.magic):
 	case isMagic(d.magic) && d.magic > magicLast:
@@ -685,20 +687,20 @@ func (d *decoder) recording() (*Recording, error) {
 		d.Fail(len(magic), "checksum")
 	}
 	d.Note("checksum")
-	r := &Recording{}
+	r := &stored{}
 	var err error
-	if r.Counts, err = d.all("counts", (*Counts).Check); err != nil {
+	if r.counts, err = d.all("counts", (*ordered).check); err != nil {
 		return nil, err
 	}
 	if d.magic >= magicSplit {
 		start := d.Off
-		d.runs(r)
+		d.runs(&r.Recording)
 		if err := r.checkRuns(); err != nil {
 			d.Fail(start, err.Error())
 		}
 	}
 	if d.magic >= magicOff {
-		if r.Off, err = d.all("time off the processor", (*Counts).checkOff); err != nil {
+		if r.off, err = d.all("time off the processor", (*ordered).checkOff); err != nil {
 			return nil, err
 		}
 	}
@@ -717,26 +719,27 @@ func (d *decoder) recording() (*Recording, error) {
 }
 
 // all reads a list of Counts, each of which check has nothing against: what Counts promise, beyond what their encoding does.
-func (d *decoder) all(list string, check func(*Counts) error) (cs []*Counts, err error) {
+func (d *decoder) all(list string, check func(*ordered) error) (all []*ordered, err error) {
 	for range d.List(17, list) {
 		off := d.Off
-		c := d.counts()
-		if n := len(cs); n > 0 && compareCounts(cs[n-1], c) >= 0 {
+		o := d.counts()
+		if n := len(all); n > 0 && compareCounts(&all[n-1].head, &o.head) >= 0 {
 			d.Fail(off, "order of counts")
 		}
 		if d.Err != nil {
 			break
 		}
-		if err := check(c); err != nil {
+		if err := check(o); err != nil {
 			return nil, fmt.Errorf("offset %#x: %w: %w", off, err, ErrFormat)
 		}
-		cs = append(cs, c)
+		all = append(all, o)
 	}
-	return cs, nil
+	return all, nil
 }
 
-func (d *decoder) counts() *Counts {
-	c := NewCounts(d.cpu(), d.event())
+func (d *decoder) counts() *ordered {
+	o := &ordered{head: *NewCounts(d.cpu(), d.event())}
+	c := &o.head
 	c.Weight = d.Uint(math.MaxUint64, "weight")
 	d.Note("weight %d", c.Weight)
 	if d.magic >= magicClocked {
@@ -757,23 +760,23 @@ func (d *decoder) counts() *Counts {
 		d.split(c)
 	}
 	d.losses(c.Lose)
-	d.images(c)
+	d.images(o)
 	places := d.places(c)
 	d.stacks(c, places)
-	d.branches(c, places)
-	d.ranges(c, places)
+	d.branches(o, places)
+	d.ranges(o, places)
 	if d.magic >= magicPaths {
 		d.paths(c, places)
 	}
 	if d.magic >= magicTargets {
-		d.targets(c, places)
+		d.targets(o, places)
 	}
 	for _, p := range places {
 		if !p.used {
 			d.Fail(d.Off, "place that nothing refers to")
 		}
 	}
-	return c
+	return o
 }
 
 func (d *decoder) cpu() CPU {
@@ -900,11 +903,6 @@ func (d *decoder) moments(least int) []Moment {
 	return ms
 }
 
-func (d *decoder) when(c *Counts, image int) {
-	some := func() []Moment { return d.moments(1) }
-	c.Images[image].When = readByOffset(d, 4, "places with moments", "%#x: samples by slice %v", some)
-}
-
 func (d *decoder) runs(r *Recording) {
 	start := d.Off
 	many := d.List(14, "runs")
@@ -934,75 +932,66 @@ func (d *decoder) runs(r *Recording) {
 	d.Note("%d runs unlisted", r.Unlisted)
 }
 
-func (d *decoder) images(c *Counts) {
+func (d *decoder) images(o *ordered) {
 	n := d.List(len(BuildID{})+2, "images")
-	c.Images = make([]*ImageCounts, 0, n)
+	o.head.Images, o.byImage = make([]*ImageCounts, 0, n), make([]places, 0, n)
+	var last ImageID
 	for i := range n {
 		off := d.Off
 		var id ImageID
 		copy(id.Build[:], d.Bytes(len(id.Build), "build ID"))
 		id.Path = d.String("path")
 		d.Note("image %d: %s", i, id)
-		// An image that the list holds already would not become a new one.
-		if c.Image(id) != i || i > 0 && c.Images[i-1].ID.Compare(id) >= 0 {
+		if id == (ImageID{}) || i > 0 && last.Key().Compare(id.Key()) >= 0 {
 			d.Fail(off, "order of images")
 		}
 		if d.Err != nil {
 			return
 		}
+		ic := &ImageCounts{ID: id}
 		if d.magic >= magicProcesses {
-			c.Images[i].Processes = d.Uint(math.MaxUint64, "processes")
-			d.Note("%d processes", c.Images[i].Processes)
+			ic.Processes = d.Uint(math.MaxUint64, "processes")
+			d.Note("%d processes", ic.Processes)
 		}
-		d.samples(c, i)
-		if d.magic >= magicTouched {
-			d.first(c, i)
-		}
-		if d.magic >= magicObserved {
-			d.counted(c, i)
-			c.Images[i].Probed = readByOffset(d, 10, "places probed", "%#x: %+v", d.probed)
-		}
-		if d.magic >= magicReplayed {
-			c.Images[i].Replayed = readByOffset(d, 5, "places replayed", "%#x: %+v", d.replayed)
-		}
-		if d.magic >= magicSplit {
-			d.when(c, i)
+		o.head.Images = append(o.head.Images, ic)
+		o.byImage = append(o.byImage, d.image())
+		for _, e := range o.byImage[i].at {
+			o.head.Total = addSamples(o.head.Total, e.of)
 		}
 		if d.Err != nil {
 			return
 		}
+		last = id
 	}
 }
 
-func (d *decoder) samples(c *Counts, image int) {
-	number := func() uint64 { return d.number("samples") }
-	at := readByOffset(d, 2, "places with samples", "%#x: %d samples", number)
-	for _, n := range at {
-		c.Total = addSamples(c.Total, n)
+// image reads what is known of the places of an image.
+func (d *decoder) image() (p places) {
+	p.at = readByOffset(d, 2, "places with samples", "%#x: %d samples", func() uint64 { return d.number("samples") })
+	if d.magic >= magicTouched {
+		p.first = readByOffset(d, 2, "first touches", "%#x: first touched after %d us", func() uint64 { return d.Uint(MaxFirst, "first touch") })
 	}
-	if at != nil {
-		c.Images[image].At = at
+	if d.magic >= magicObserved {
+		p.counted = readByOffset(d, 2, "places counted", "%#x: %d executions", func() uint64 { return d.Uint(math.MaxUint64, "executions") })
+		p.probed = readByOffset(d, 10, "places probed", "%#x: %+v", d.probed)
 	}
-}
-
-func (d *decoder) first(c *Counts, image int) {
-	number := func() uint64 { return d.Uint(MaxFirst, "first touch") }
-	c.Images[image].First = readByOffset(d, 2, "first touches", "%#x: first touched after %d us", number)
-}
-
-func (d *decoder) counted(c *Counts, image int) {
-	number := func() uint64 { return d.Uint(math.MaxUint64, "executions") }
-	c.Images[image].Counted = readByOffset(d, 2, "places counted", "%#x: %d executions", number)
+	if d.magic >= magicReplayed {
+		p.replayed = readByOffset(d, 5, "places replayed", "%#x: %+v", d.replayed)
+	}
+	if d.magic >= magicSplit {
+		p.when = readByOffset(d, 4, "places with moments", "%#x: samples by slice %v", func() []Moment { return d.moments(1) })
+	}
+	return p
 }
 
 // readByOffset reads a list of places with something each, by increasing offset, in entries of so many bytes at
 // least. The note is told of each. It returns nil if there are none.
-func readByOffset[V any](d *decoder, least int, list, note string, read func() V) map[Offset]V {
+func readByOffset[V any](d *decoder, least int, list, note string, read func() V) []entry[Offset, V] {
 	n := d.List(least, list)
 	if n == 0 {
 		return nil
 	}
-	at := make(map[Offset]V, n)
+	all := make([]entry[Offset, V], 0, n)
 	off := uint64(0)
 	for i := range n {
 		off = d.after(off, i == 0, "file offset")
@@ -1013,9 +1002,9 @@ func readByOffset[V any](d *decoder, least int, list, note string, read func() V
 		if d.Dumps() {
 			d.Note(note, off, v)
 		}
-		at[Offset(off)] = v
+		all = append(all, entry[Offset, V]{Offset(off), v})
 	}
-	return at
+	return all
 }
 
 func (d *decoder) probed() Probed {
@@ -1094,13 +1083,17 @@ func (d *decoder) places(c *Counts) []reference {
 func (d *decoder) stacks(c *Counts, places []reference) {
 	n := d.List(4, "stacks")
 	c.Stacks = make([]Stack, 0, n)
+	var room []Frame // of several stacks
 	for i := range n {
 		start := d.Off
 		depth := d.Len(1, "frames")
-		s := Stack{Frames: make([]Frame, 0, depth)}
-		for range depth {
-			_, f := d.place(0, places, "frame")
-			s.Frames = append(s.Frames, f)
+		if depth > len(room) {
+			room = make([]Frame, max(depth, min(4096, d.Left())))
+		}
+		s := Stack{Frames: room[:depth:depth]}
+		room = room[depth:]
+		for k := range s.Frames {
+			_, s.Frames[k] = d.place(0, places, "frame")
 		}
 		_, s.Top = d.place(0, places, "top")
 		if i > 0 && compareStacks(c.Stacks[i-1], s) >= 0 {
@@ -1123,33 +1116,37 @@ func (d *decoder) stacks(c *Counts, places []reference) {
 	}
 }
 
-func (d *decoder) branches(c *Counts, places []reference) {
-	d.byBranch(4, "branches", places, func(b Branch, _ int) {
-		n, missed := d.number("records"), d.Uint(math.MaxUint64, "mispredicted")
-		if d.Err == nil {
-			d.Note("%v > %v: %d records, %d mispredicted", b.From, b.To, n, missed)
-			c.AddBranch(b, n, missed)
+func (d *decoder) branches(o *ordered, places []reference) {
+	o.branches = readByBranch(d, 4, "branches", places, func(b Branch, _ int) BranchCount {
+		n := BranchCount{N: d.number("records"), Mispredicted: d.Uint(math.MaxUint64, "mispredicted")}
+		if d.Dumps() {
+			d.Note("%v > %v: %d records, %d mispredicted", b.From, b.To, n.N, n.Mispredicted)
 		}
+		return n
 	})
 }
 
-func (d *decoder) targets(c *Counts, places []reference) {
-	d.byBranch(3, "targets", places, func(b Branch, start int) {
-		if n := d.Uint(math.MaxUint64, "executions"); n == 0 {
+func (d *decoder) targets(o *ordered, places []reference) {
+	o.targets = readByBranch(d, 3, "targets", places, func(b Branch, start int) uint64 {
+		n := d.Uint(math.MaxUint64, "executions")
+		if n == 0 {
 			d.Fail(start, "executions")
-		} else if d.Err == nil {
-			d.Note("%v > %v: %d executions", b.From, b.To, n)
-			c.AddTarget(b, n)
 		}
+		if d.Dumps() {
+			d.Note("%v > %v: %d executions", b.From, b.To, n)
+		}
+		return n
 	})
 }
 
-// byBranch reads a list of branches by source and target, in entries of so many bytes at least, and has each read what
-// there is of one, which started there.
-func (d *decoder) byBranch(least int, list string, places []reference, each func(b Branch, start int)) {
+// readByBranch reads a list of branches by source and target, in entries of so many bytes at least, with what read returns
+// of each, which started there.
+func readByBranch[V any](d *decoder, least int, list string, places []reference, read func(b Branch, start int) V) []entry[Branch, V] {
 	var last Branch
 	index := 0
-	for i := range d.List(least, list) {
+	n := d.List(least, list)
+	all := make([]entry[Branch, V], 0, n)
+	for i := range n {
 		start := d.Off
 		var b Branch
 		index, b.From = d.place(index, places, "source")
@@ -1157,18 +1154,22 @@ func (d *decoder) byBranch(least int, list string, places []reference, each func
 		if i > 0 && compareBranches(last, b) >= 0 {
 			d.Fail(start, "order of "+list)
 		}
-		each(b, start)
+		v := read(b, start)
 		if d.Err != nil {
-			return
+			return nil
 		}
+		all = append(all, entry[Branch, V]{b, v})
 		last = b
 	}
+	return all
 }
 
-func (d *decoder) ranges(c *Counts, places []reference) {
+func (d *decoder) ranges(o *ordered, places []reference) {
 	var last Range
 	index := 0
-	for i := range d.List(3, "ranges") {
+	many := d.List(3, "ranges")
+	o.ranges = make([]entry[Range, uint64], 0, many)
+	for i := range many {
 		start := d.Off
 		var f, l Frame
 		index, f = d.place(index, places, "first instruction")
@@ -1181,8 +1182,10 @@ func (d *decoder) ranges(c *Counts, places []reference) {
 		if d.Err != nil {
 			return
 		}
-		d.Note("%v to %#x: %d records", f, uint64(l.Off), n)
-		c.AddRange(r, n)
+		if d.Dumps() {
+			d.Note("%v to %#x: %d records", f, uint64(l.Off), n)
+		}
+		o.ranges = append(o.ranges, entry[Range, uint64]{r, n})
 		last = r
 	}
 }
@@ -1209,7 +1212,9 @@ func (d *decoder) paths(c *Counts, places []reference) {
 			var b Branch
 			at, b.From = d.near(at, places, "source")
 			at, b.To = d.near(at, places, "target")
-			d.Note("%v > %v", b.From, b.To)
+			if d.Dumps() {
+				d.Note("%v > %v", b.From, b.To)
+			}
 			p.Branches = append(p.Branches, b)
 		}
 		if d.Err != nil {

@@ -419,6 +419,15 @@ func FuzzDecode(f *testing.F) {
 		if again := r.Encode(); !bytes.Equal(again, b) {
 			t.Fatalf("round trip gives\n%s\nwant\n%s", Dump(again), Dump(b))
 		}
+		var sum Sum
+		for range 2 {
+			if err := sum.Decode(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := sum.Recording().Encode(), Merge(r, r).Encode(); !bytes.Equal(got, want) {
+			t.Fatalf("added to itself it gives\n%s\nwant\n%s", Dump(got), Dump(want))
+		}
 	})
 }
 
@@ -468,6 +477,38 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N*frames(r))/b.Elapsed().Seconds(), "frames/s")
+}
+
+// BenchmarkSum adds up what hosts that run the same program have stored: the same places, of which some hosts lack some.
+func BenchmarkSum(b *testing.B) {
+	var files [][]byte
+	samples := uint64(0)
+	for host := range uint64(4) {
+		r := large(1)
+		c := NewCounts(CPU{}, Event{Name: "cycles"})
+		i := c.Image(ImageID{Path: "/usr/bin/large"})
+		for k, s := range r.Counts[0].Stacks {
+			if uint64(k)%5 != host {
+				c.AddSample(i, s.Frames[0].Off, s.N)
+				c.AddStackTop(s.Frames, s.Top, s.N)
+			}
+		}
+		r = &Recording{Counts: []*Counts{c}}
+		files, samples = append(files, r.Encode()), samples+r.Samples()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		var sum Sum
+		for range 8 {
+			for _, file := range files {
+				if err := sum.Decode(file); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		sum.Recording()
+	}
+	b.ReportMetric(float64(b.N)*8*float64(samples)/b.Elapsed().Seconds(), "samples/s")
 }
 
 func BenchmarkMerge(b *testing.B) {

@@ -172,8 +172,11 @@ func (c *Counts) AddBranch(b Branch, n, mispredicted uint64) {
 	if c.Branches == nil {
 		c.Branches = map[Branch]BranchCount{}
 	}
-	old := c.Branches[b]
-	c.Branches[b] = BranchCount{N: addSamples(old.N, n), Mispredicted: addSamples(old.Mispredicted, mispredicted)}
+	c.Branches[b] = c.Branches[b].plus(BranchCount{N: n, Mispredicted: mispredicted})
+}
+
+func (n BranchCount) plus(o BranchCount) BranchCount {
+	return BranchCount{N: addSamples(n.N, o.N), Mispredicted: addSamples(n.Mispredicted, o.Mispredicted)}
 }
 
 // AddRange adds n records of code that ran straight through.
@@ -211,6 +214,11 @@ func (c *Counts) Delivered() uint64 {
 	for _, ic := range c.Images {
 		n = addSamples(n, ic.Samples())
 	}
+	return addSamples(n, c.lostDelivered())
+}
+
+// lostDelivered is the number of samples that the kernel handed over, and that have no place.
+func (c *Counts) lostDelivered() (n uint64) {
 	for why, lost := range c.Lost {
 		if why != LostDropped {
 			n = addSamples(n, lost)
@@ -221,15 +229,7 @@ func (c *Counts) Delivered() uint64 {
 
 // anyDelivered is whether Delivered is more than 0, which is found sooner.
 func (c *Counts) anyDelivered() bool {
-	if slices.ContainsFunc(c.Images, func(ic *ImageCounts) bool { return len(ic.At) > 0 }) {
-		return true
-	}
-	for why := range c.Lost {
-		if why != LostDropped {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Images, func(ic *ImageCounts) bool { return len(ic.At) > 0 }) || c.lostDelivered() > 0
 }
 
 // MeanPeriod is the mean number of events between two samples; 0 if unknown.
@@ -303,20 +303,7 @@ const (
 
 // merge adds o to c.
 func (c *Counts) merge(o *Counts) {
-	// A sum with an unknown part is unknown, and so is one too large to hold.
-	// Counts without delivered samples have no weight to know.
-	mine, theirs := c.anyDelivered(), o.anyDelivered()
-	sum, carry := bits.Add64(c.Weight, o.Weight, 0)
-	if mine && c.Weight == 0 || theirs && o.Weight == 0 || carry != 0 {
-		sum = 0
-	}
-	c.Weight = sum
-	c.Clocked, c.Cycles = add(c.Clocked, o.Clocked), add(c.Cycles, o.Cycles)
-	c.Enabled, c.Running = add(c.Enabled, o.Enabled), add(c.Running, o.Running)
-	c.Excess = c.Excess.Add(o.Excess)
-	c.mergeSplit(o)
-	shorter := c.mergeSlices(o)
-
+	shorter := c.mergeWhole(o, c.anyDelivered(), o.anyDelivered())
 	index := make([]int, len(o.Images))
 	for i, ic := range o.Images {
 		index[i] = c.Image(ic.ID)
@@ -374,6 +361,23 @@ func (c *Counts) merge(o *Counts) {
 	}
 }
 
+// mergeWhole adds what o says of all its samples together, and returns by how much shorter its slices are. It is told whether
+// any of the samples of both were delivered.
+func (c *Counts) mergeWhole(o *Counts, mine, theirs bool) (shorter uint8) {
+	// A sum with an unknown part is unknown, and so is one too large to hold.
+	// Counts without delivered samples have no weight to know.
+	sum, carry := bits.Add64(c.Weight, o.Weight, 0)
+	if mine && c.Weight == 0 || theirs && o.Weight == 0 || carry != 0 {
+		sum = 0
+	}
+	c.Weight = sum
+	c.Clocked, c.Cycles = add(c.Clocked, o.Clocked), add(c.Cycles, o.Cycles)
+	c.Enabled, c.Running = add(c.Enabled, o.Enabled), add(c.Running, o.Running)
+	c.Excess = c.Excess.Add(o.Excess)
+	c.mergeSplit(o)
+	return c.mergeSlices(o)
+}
+
 // WithoutStacks returns c without call stacks. It shares all else with c.
 func (c *Counts) WithoutStacks() *Counts {
 	d := *c
@@ -404,15 +408,32 @@ func sumOf(cs ...*Counts) *Counts {
 }
 
 func compareFrames(a, b Frame) int {
-	return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.Off, b.Off))
+	if a.Image != b.Image {
+		return cmp.Compare(a.Image, b.Image)
+	}
+	return cmp.Compare(a.Off, b.Off)
 }
 
-func compareStacks(a, b Stack) int {
-	return cmp.Or(slices.CompareFunc(a.Frames, b.Frames, compareFrames), compareFrames(a.Top, b.Top))
+func compareStacks(a, b Stack) int { return a.compare(&b) }
+
+// compare orders stacks by their frames, then by what is on top of them.
+func (s *Stack) compare(o *Stack) int {
+	for i := range min(len(s.Frames), len(o.Frames)) {
+		if a, b := s.Frames[i], o.Frames[i]; a != b {
+			return compareFrames(a, b)
+		}
+	}
+	if a, b := len(s.Frames), len(o.Frames); a != b {
+		return cmp.Compare(a, b)
+	}
+	return compareFrames(s.Top, o.Top)
 }
 
 func compareBranches(a, b Branch) int {
-	return cmp.Or(compareFrames(a.From, b.From), compareFrames(a.To, b.To))
+	if a.From != b.From {
+		return compareFrames(a.From, b.From)
+	}
+	return compareFrames(a.To, b.To)
 }
 
 func compareRanges(a, b Range) int {
@@ -424,7 +445,7 @@ func (c *Counts) Check() error {
 	if c.CPU.Family < 0 || c.CPU.Model < 0 || c.CPU.Stepping < 0 || c.CPU.MHz < 0 {
 		return fmt.Errorf("%s: negative number in CPU %+v", c.Event.Name, c.CPU)
 	}
-	for _, check := range []func() error{c.checkTotal, c.checkClock, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths, c.checkTargets, c.checkSplit, c.checkSlices} {
+	for _, check := range []func() error{c.checkTotals, c.checkClock, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths, c.checkTargets, c.checkSplit, c.checkSlices} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%s: %w", c.Event.Name, err)
 		}
@@ -432,8 +453,9 @@ func (c *Counts) Check() error {
 	return nil
 }
 
-func (c *Counts) checkTotal() error {
-	delivered := c.Delivered()
+func (c *Counts) checkTotals() error { return c.checkTotal(c.Delivered()) }
+
+func (c *Counts) checkTotal(delivered uint64) error {
 	if sum := addSamples(delivered, c.Lost[LostDropped]); sum != c.Total {
 		return fmt.Errorf("%d samples in all, but %d in images and lost", c.Total, sum)
 	}
@@ -487,15 +509,23 @@ func (c *Counts) checkImages() error {
 			}
 		}
 		for off, p := range ic.Probed {
-			if fault := p.fault(); fault != "" {
-				return fmt.Errorf("image %s: offset %#x: %s: %+v", ic.ID, uint64(off), fault, p)
+			if err := checkPlace(ic, off, p); err != nil {
+				return err
 			}
 		}
 		for off, r := range ic.Replayed {
-			if fault := r.fault(); fault != "" {
-				return fmt.Errorf("image %s: offset %#x: %s: %+v", ic.ID, uint64(off), fault, r)
+			if err := checkPlace(ic, off, r); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// checkPlace reports what something that was counted at a place of an image cannot be.
+func checkPlace[V interface{ fault() string }](ic *ImageCounts, off Offset, v V) error {
+	if fault := v.fault(); fault != "" {
+		return fmt.Errorf("image %s: offset %#x: %s: %+v", ic.ID, uint64(off), fault, v)
 	}
 	return nil
 }
@@ -506,8 +536,14 @@ func (c *Counts) checkStacks() error {
 		stacks = slices.Clone(stacks)
 		slices.SortStableFunc(stacks, compareStacks)
 	}
+	return c.checkSorted(stacks, func(f Frame) uint64 { return c.Images[f.Image].At[f.Off] })
+}
+
+// checkSorted checks stacks that are in order. It asks for the samples at the places of their samples, in order.
+func (c *Counts) checkSorted(stacks []Stack, samples func(Frame) uint64) error {
 	var with uint64 // samples with a stack of the sampled instruction
-	for i, s := range stacks {
+	for i := range stacks {
+		s := &stacks[i]
 		if len(s.Frames) == 0 || s.N == 0 {
 			return fmt.Errorf("stack %d: %d frames, %d samples", i, len(s.Frames), s.N)
 		}
@@ -522,14 +558,14 @@ func (c *Counts) checkStacks() error {
 		leaf := s.Frames[0]
 		if i == 0 || leaf != stacks[i-1].Frames[0] {
 			with = 0
-		} else if compareStacks(stacks[i-1], s) == 0 {
+		} else if s.compare(&stacks[i-1]) == 0 {
 			return fmt.Errorf("stack %d: listed twice", i)
 		}
 		if leaf.Image == Unknown {
 			return fmt.Errorf("stack %d: its sample is in no image", i)
 		}
 		with = addSamples(with, s.N)
-		if at := c.Images[leaf.Image].At[leaf.Off]; with > at {
+		if at := samples(leaf); with > at {
 			return fmt.Errorf("image %s: offset %#x: %d samples, but %d with a stack",
 				c.Images[leaf.Image].ID, uint64(leaf.Off), at, with)
 		}
@@ -542,17 +578,33 @@ func (c *Counts) checkBranches() error {
 		if err := cmp.Or(c.checkFrame(b.From), c.checkFrame(b.To)); err != nil {
 			return fmt.Errorf("branch %v: %w", b, err)
 		}
-		if n.N == 0 || n.Mispredicted > n.N {
-			return fmt.Errorf("branch %v: %d records, %d mispredicted", b, n.N, n.Mispredicted)
+		if err := n.check(b); err != nil {
+			return err
 		}
 	}
 	for r, n := range c.Ranges {
-		if r.Image < 0 || r.Image >= len(c.Images) {
-			return fmt.Errorf("range %v: no image %d", r, r.Image)
+		if err := c.checkRange(r, n); err != nil {
+			return err
 		}
-		if n == 0 || r.Last < r.First {
-			return fmt.Errorf("range %v: empty, or 0 records", r)
-		}
+	}
+	return nil
+}
+
+// checkRange reports what so many records of code that ran straight through cannot be.
+func (c *Counts) checkRange(r Range, n uint64) error {
+	if r.Image < 0 || r.Image >= len(c.Images) {
+		return fmt.Errorf("range %v: no image %d", r, r.Image)
+	}
+	if n == 0 || r.Last < r.First {
+		return fmt.Errorf("range %v: empty, or 0 records", r)
+	}
+	return nil
+}
+
+// check reports what records of a branch cannot be.
+func (n BranchCount) check(b Branch) error {
+	if n.N == 0 || n.Mispredicted > n.N {
+		return fmt.Errorf("branch %v: %d records, %d mispredicted", b, n.N, n.Mispredicted)
 	}
 	return nil
 }

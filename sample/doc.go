@@ -24,5 +24,5 @@
 // package infer turns them into executions. A sample that belongs to no image
 // is kept too, as a loss with its reason. Recordings are made by sample/collect
 // (this machine), sample/perfdata (perf.data files) and ReadPprof, and stored in
-// the form that Encode returns.
+// the form that Encode returns, in which a Sum adds many of them up.
 package sample

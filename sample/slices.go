@@ -208,14 +208,16 @@ func (c *Counts) scaleSlices(out *Counts, w float64) {
 }
 
 // BySlice returns how many samples were taken in each slice of c.
-func (c *Counts) BySlice() map[uint64]uint64 {
+func (c *Counts) BySlice() map[uint64]uint64 { return c.bySlice(c.eachMoment) }
+
+func (c *Counts) bySlice(moments func(yield func(Moment))) map[uint64]uint64 {
 	n := make(map[uint64]uint64, len(c.Slices))
 	for s, lost := range c.Slices {
 		for _, k := range lost {
 			n[s] = addSamples(n[s], k)
 		}
 	}
-	c.eachMoment(func(m Moment) { n[m.Slice] = addSamples(n[m.Slice], m.N) })
+	moments(func(m Moment) { n[m.Slice] = addSamples(n[m.Slice], m.N) })
 	return n
 }
 
@@ -235,6 +237,21 @@ func (c *Counts) eachMoment(f func(Moment)) {
 }
 
 func (c *Counts) checkSlices() error {
+	if err := c.checkSliceLosses(); err != nil {
+		return err
+	}
+	for _, ic := range c.Images {
+		for off, ms := range ic.When {
+			if err := c.checkWhen(ic, off, ms, ic.At[off]); err != nil {
+				return err
+			}
+		}
+	}
+	return cmp.Or(c.checkStackMoments(), c.checkUsed(c.eachMoment))
+}
+
+// checkSliceLosses reports what is wrong with slices, and with what was lost in them.
+func (c *Counts) checkSliceLosses() error {
 	switch {
 	case len(c.Slices) == 0 && c.Step != 0:
 		return errors.New("length of no slices")
@@ -260,22 +277,32 @@ func (c *Counts) checkSlices() error {
 			return fmt.Errorf("lost by reason %q: %d samples, but %d in slices", why, c.Lost[why], n)
 		}
 	}
-	for _, ic := range c.Images {
-		for off, ms := range ic.When {
-			if err := c.checkMoments(ms, ic.At[off]); err != nil || len(ms) == 0 {
-				return fmt.Errorf("image %s: offset %#x: %w", ic.ID, uint64(off), cmp.Or(err, errNoMoments))
-			}
-		}
+	return nil
+}
+
+// checkWhen reports what is wrong with the moments of a place with so many samples.
+func (c *Counts) checkWhen(ic *ImageCounts, off Offset, ms []Moment, of uint64) error {
+	if err := c.checkMoments(ms, of); err != nil || len(ms) == 0 {
+		return fmt.Errorf("image %s: offset %#x: %w", ic.ID, uint64(off), cmp.Or(err, errNoMoments))
 	}
-	for i, s := range c.Stacks {
-		if err := c.checkMoments(s.When, s.N); err != nil {
-			return fmt.Errorf("stack %d: %w", i, err)
-		}
-	}
-	n := c.BySlice()
+	return nil
+}
+
+// checkUsed reports a slice that no sample is in. Moments are those of samples with a place.
+func (c *Counts) checkUsed(moments func(yield func(Moment))) error {
+	n := c.bySlice(moments)
 	for s := range c.Slices {
 		if n[s] == 0 {
 			return fmt.Errorf("slice %d: 0 samples", s)
+		}
+	}
+	return nil
+}
+
+func (c *Counts) checkStackMoments() error {
+	for i := range c.Stacks {
+		if err := c.checkMoments(c.Stacks[i].When, c.Stacks[i].N); err != nil {
+			return fmt.Errorf("stack %d: %w", i, err)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync/atomic"
 )
 
@@ -151,7 +152,16 @@ func Bytes(n int64) string {
 
 // ReadAll is io.ReadAll, of no more than the process has memory for.
 func ReadAll(r io.Reader) ([]byte, error) {
-	b := make([]byte, 0, 512)
+	size := int64(512)
+	if f, ok := r.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+			size = max(size, st.Size()+1) // with room to see its end
+		}
+	}
+	if err := Memory(size); err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, size)
 	for {
 		if len(b) == cap(b) {
 			if err := Memory(2 * int64(cap(b))); err != nil {

@@ -128,14 +128,19 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 			return nil, err
 		}
 		before := len(s.truths)
-		rec, err := s.readWeighed(ctx, source.Path, how)
-		if err == nil {
+		into := &all
+		if source.Weight != 1 || how.Normalise || s.opt.Between.String() != "" {
+			into = nil
+		}
+		rec, err := s.readWeighed(ctx, source.Path, how, into)
+		if err == nil && rec != nil {
 			rec, err = s.cut(rec, Name(source.Path))
 		}
 		for i := range s.truths[before:] {
 			s.truths[before+i].weight = source.Weight
 		}
 		switch {
+		case err == nil && rec == nil: // it is added
 		case err == nil && how.Normalise:
 			parts, weights = append(parts, rec), append(weights, source.Weight)
 		case err == nil:
@@ -152,24 +157,24 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 			all.add(rec.Scale(weights[i]))
 		}
 	}
-	if all.of == nil {
+	if !all.any {
 		return nil, fail.Errorf(fail.Nothing, "merge: no source is left: %w", bad)
 	}
 	return s.withCounted(&all)
 }
 
-// readWeighed reads a source, and of stores bounds hosts or weighs by age.
-func (s *Session) readWeighed(ctx context.Context, path string, how MergeOptions) (*sample.Recording, error) {
+// readWeighed reads a source as readSource does, and of stores bounds hosts or weighs by age.
+func (s *Session) readWeighed(ctx context.Context, path string, how MergeOptions, into *sum) (*sample.Recording, error) {
 	if how.MaxHost > 0 && how.MaxHost < 1 && path != "-" && store.Is(path) {
 		return s.readBounded(ctx, path, how.MaxHost)
 	}
-	return s.readAged(ctx, path, how.HalfLife)
+	return s.readAged(ctx, path, how.HalfLife, into)
 }
 
-// readAged reads a source; with a half-life, what is selected of a store, weighed by age.
-func (s *Session) readAged(ctx context.Context, path string, halfLife time.Duration) (*sample.Recording, error) {
+// readAged reads a source as readSource does; with a half-life, what is selected of a store, weighed by age.
+func (s *Session) readAged(ctx context.Context, path string, halfLife time.Duration, into *sum) (*sample.Recording, error) {
 	if halfLife == 0 {
-		return s.readSource(ctx, path)
+		return s.readSource(ctx, path, into)
 	}
 	if path == "-" || !store.Is(path) {
 		return nil, fail.Errorf(fail.Usage, "%s: --half-life wants stores: nothing else says when its samples were taken", Name(path))

@@ -34,7 +34,7 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 			return nil, err
 		}
 		s.notify.Progress("reading %s", Name(path))
-		r, err := s.readSource(ctx, path)
+		r, err := s.readSource(ctx, path, nil)
 		if err == nil {
 			r, err = s.cut(r, Name(path))
 		}
@@ -75,37 +75,59 @@ func (s *Session) waits() bool { return sample.IsOff(s.opt.Infer.Event) }
 
 // A sum adds recordings up as they are read, so that no more than one is held beside it.
 type sum struct {
-	of  *sample.Recording // nil is none
-	one bool              // of is as it was read
+	one *sample.Recording // as it was read, while there are no others; nil if there are, or none
+	all sample.Sum
+	any bool
 }
 
-// add adds r, which nobody else has.
+// add adds r, which nobody else has, as Merge returns it, whatever it was read from.
 func (s *sum) add(r *sample.Recording) {
-	if s.of == nil {
-		s.of, s.one = r, true
+	if !s.any {
+		s.one, s.any = r, true
 		return
 	}
-	s.of.AddAll(r)
-	s.one = false
+	s.addOne()
+	s.all.Add(r)
+}
+
+func (s *sum) addOne() {
+	if s.one != nil {
+		s.all.Add(s.one)
+		s.one = nil
+	}
+}
+
+// decode adds a stored recording.
+func (s *sum) decode(b []byte) error {
+	s.addOne()
+	if err := s.all.Decode(b); err != nil {
+		return err
+	}
+	s.any = true
+	return nil
+}
+
+// recording returns what was added, as Merge returns it.
+func (s *sum) recording() *sample.Recording {
+	if s.one != nil {
+		return s.one
+	}
+	return s.all.Recording()
 }
 
 // withCounted is what was added, and the exact counts that were read meanwhile, as Merge returns it.
 func (s *Session) withCounted(sum *sum) (*sample.Recording, error) {
-	counted, err := s.counted(sum.of)
-	if err != nil {
-		return nil, err
+	rec := sum.recording()
+	counted, err := s.counted(rec)
+	if err != nil || len(counted) == 0 {
+		return rec, err
 	}
-	for _, r := range counted {
-		sum.add(r)
-	}
-	if sum.one {
-		return sum.of, nil // as Merge returns it, whatever it was read from
-	}
-	return sample.Merge(sum.of), nil
+	return sample.Merge(append(counted, rec)...), nil
 }
 
-// readSource reads one recording, of whatever kind it is.
-func (s *Session) readSource(ctx context.Context, path string) (*sample.Recording, error) {
+// readSource reads one recording, of whatever kind it is. If it is a stored one and into is not nil, it is added to that, and nil
+// is returned: that spares it maps of its places, which take most of the time.
+func (s *Session) readSource(ctx context.Context, path string, into *sum) (*sample.Recording, error) {
 	in, name := s.opt.Stdin, "standard input"
 	switch {
 	case fetch.Is(path):
@@ -129,7 +151,7 @@ func (s *Session) readSource(ctx context.Context, path string) (*sample.Recordin
 		}
 		in, name = f, path
 	}
-	r, err := s.decode(in, name)
+	r, err := s.decode(in, name, into)
 	var disk *fs.PathError
 	switch {
 	case errors.As(err, &disk):
@@ -243,8 +265,8 @@ func likely(b *store.Bucket, q store.Query, want string) (ids []sample.ImageID, 
 	return ids, nil
 }
 
-// decode tells the kinds of recordings apart and reads one.
-func (s *Session) decode(in io.Reader, name string) (*sample.Recording, error) {
+// decode tells the kinds of recordings apart and reads one, as readSource does.
+func (s *Session) decode(in io.Reader, name string, into *sum) (*sample.Recording, error) {
 	head, in, err := peek(in)
 	if err != nil {
 		return nil, err
@@ -254,6 +276,9 @@ func (s *Session) decode(in io.Reader, name string) (*sample.Recording, error) {
 		all, err := bound.ReadAll(in)
 		if err != nil {
 			return nil, err
+		}
+		if into != nil {
+			return nil, into.decode(all)
 		}
 		return sample.Decode(all)
 	case sample.FormatPerf, sample.FormatPerfPipe:

@@ -79,6 +79,10 @@ func (r *Reader) Uint(limit uint64, field string) uint64 {
 	if r.Err != nil {
 		return 0
 	}
+	if r.Off < len(r.B) && r.B[r.Off] < 0x80 && uint64(r.B[r.Off]) <= limit { // as most are
+		r.Off++
+		return uint64(r.B[r.Off-1])
+	}
 	v, n := binary.Uvarint(r.B[r.Off:])
 	if n <= 0 || v > limit || n > 1 && r.B[r.Off+n-1] == 0 { // the last: not the shortest form
 		r.Fail(r.Off, field)
