@@ -5,7 +5,9 @@
 # lines are a row of a table. RECORDINGS=3 records so many times each. A program takes four minutes and more.
 #
 # Needs Go, its module proxy, valgrind, and a kernel that lets backfeed record; as root, on Linux 6.6 and later, with
-# CALIBRATE=3% a calibrated recording as well.
+# CALIBRATE=3% a calibrated recording as well, of four times as many rounds, as walks need. KINDS="ours calibrated"
+# leaves out runtime and same, which are of runtime/pprof's profile. What ALONE says precedes a recording: "flock FILE"
+# where several scripts of one machine are to record one at a time.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(cd "$here/../.." && pwd)
@@ -39,7 +41,7 @@ export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1
 # build NAME PROFILE: the decisions go to NAME.log, the instructions to NAME.count. Valgrind's tag lets the runtime
 # tell valgrind of its stacks.
 build() {
-	go build -tags valgrind -pgo="$2" -gcflags=all='-m=2 -d=pgodebug=1' -o "$1" . 2>"$1.log"
+	GOMAXPROCS= go build -tags valgrind -pgo="$2" -gcflags=all=-m -o "$1" . 2>"$1.log"
 	grep -o '^[^ ]*: inlining call to .*' "$1.log" | sort -u >"$1.inlined"
 	GOGC=off valgrind -q --tool=callgrind --callgrind-out-file="$1.callgrind" "./$1" "$input" "$counted" >/dev/null 2>&1
 	sed -n 's/^\(summary\|totals\): //p' "$1.callgrind" | head -n 1 >"$1.count"
@@ -51,17 +53,17 @@ build() {
 # change NAME: its instructions against those without a profile, in percent.
 change() { awk -v n="$(cat "$1.count")" -v off="$(cat off.count)" 'BEGIN { printf "%+.1f %%", 100 * (n / off - 1) }'; }
 
-# record FILE FLAG...: records a run, which writes runtime/pprof's profile too.
+# record FILE TIMES FLAG...: records a run, which writes runtime/pprof's profile too.
 record() {
-	local file=$1
-	shift
-	./backfeed record -F 999 "$@" -o "$file.bfr" -- ./off "$input" "$times" "$file.runtime" >/dev/null 2>"$file.log" || { cat "$file.log" >&2 && return 1; }
+	local file=$1 times=$2
+	shift 2
+	${ALONE:-} ./backfeed record -F 999 "$@" -o "$file.bfr" -- ./off "$input" "$times" "$file.runtime" >/dev/null 2>"$file.log" || { cat "$file.log" >&2 && return 1; }
 	./backfeed emit go "$file.bfr" -o "$file.pprof" 2>/dev/null
 }
 
 # measure NAME MODULE INPUT TIMES COUNTED
 measure() {
-	local name=${1%\*} module=$2 kinds="runtime same ours" row= kind n
+	local name=${1%\*} module=$2 kinds=${KINDS:-runtime same ours${CALIBRATE:+ calibrated}} row= kind n
 	input=$3 times=$4 counted=$5
 	mkdir "$dir/$name" && cd "$dir/$name"
 	ln -s ../backfeed .
@@ -83,16 +85,22 @@ measure() {
 	echo "== $1"
 	build off off
 	for n in $(seq "${RECORDINGS:-1}"); do
-		record "run$n"
-		./backfeed emit go "run$n.runtime" -o "run$n.same" 2>/dev/null
-		build "runtime$n" "run$n.runtime"
-		build "same$n" "run$n.same"
-		build "ours$n" "run$n.pprof"
-		if [ -n "${CALIBRATE:-}" ]; then
-			record "calibrated$n" --calibrate="$CALIBRATE"
-			build "calibrated$n" "calibrated$n.pprof"
-			kinds="runtime same ours calibrated"
-		fi
+		[ "$kinds" = calibrated ] || record "run$n" "$times"
+		for kind in $kinds; do
+			case $kind in
+			runtime) build "runtime$n" "run$n.runtime" ;;
+			same)
+				./backfeed emit go "run$n.runtime" -o "run$n.same" 2>/dev/null
+				build "same$n" "run$n.same"
+				;;
+			ours) build "ours$n" "run$n.pprof" ;;
+			calibrated)
+				record "calibrated$n" $((4 * times)) --calibrate="$CALIBRATE"
+				cat "calibrated$n.log" && ./backfeed images "calibrated$n.bfr"
+				build "calibrated$n" "calibrated$n.pprof"
+				;;
+			esac
+		done
 	done
 	for kind in $kinds; do
 		row+=" |"
