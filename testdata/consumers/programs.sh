@@ -164,7 +164,8 @@ xz)
 	}
 	;;
 lua)
-	clang+=(-flto=thin) gcc+=(-flto)
+	# Code is made when all is linked: it is the linker that is to know of blocks.
+	clang+=(-flto=thin) gcc+=(-flto) maps=(-Wl,--lto-basic-block-address-map) clusters=(-Wl,--lto-basic-block-sections=)
 	debian lua5.4=5.4.4 lua
 	cp lua/src/*.[ch] src
 	rm src/luac.c
