@@ -103,9 +103,9 @@ type machine struct {
 // machines by architecture. TCG everywhere: what is measured is whether it works, not how fast. Both
 // processors take turns in one thread: with a thread each, one sees the other's changes of code too late now
 // and then, and a kernel that switches a tracepoint on dies of the breakpoint. no_timer_check is for hosts
-// that have other things to do: the kernel waits 40 ms for ten ticks, and panics. Debian's AArch64 kernels sign the
-// return address of each call: by Arm's own cipher, which QEMU before 10.0 does where nothing else is said, that
-// takes most of the emulation; pauth-impdef is a quick one, as processors may have.
+// that have other things to do: the kernel waits 40 ms for ten ticks, and panics. Debian's AArch64 kernels sign
+// return addresses: Arm's own cipher, which QEMU before 10.0 has where nothing else is said, is slow to emulate;
+// pauth-impdef is a quick one, such as a processor may have.
 var machines = map[string]machine{
 	"amd64": {qemu: []string{"qemu-system-x86_64", "-cpu", "max", "-smp", "2"}, boot: "console=ttyS0 no_timer_check"},
 	"arm64": {qemu: []string{"qemu-system-aarch64", "-M", "virt", "-cpu", "max,pmu=on,pauth-impdef=on", "-smp", "2"}, boot: "console=ttyAMA0"},

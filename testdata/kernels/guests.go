@@ -24,12 +24,12 @@ var counted = []string{"-icount", "shift=0"}
 // AArch64 machine has a PMU.
 var guests = []guest{
 	{kernel{"sid", "", "amd64"}, "", nil}, // those that take longest are first
-	{kernel{"bookworm", "6.1", "amd64"}, "", nil},
 	{kernel{"trixie", "6.12", "arm64"}, "", counted},
-	{kernel{"trixie", "6.12", "arm64"}, "time", nil},
+	{kernel{"bookworm", "6.1", "amd64"}, "", nil},
 	{kernel{"bookworm", "6.1", "arm64"}, "", counted},
-	{kernel{"trixie", "6.12", "amd64"}, "", nil},
 	{kernel{"bullseye", "5.10", "amd64"}, "", nil},
+	{kernel{"trixie", "6.12", "amd64"}, "", nil},
+	{kernel{"trixie", "6.12", "arm64"}, "time", nil},
 }
 
 const nobody = 65534
