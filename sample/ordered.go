@@ -172,8 +172,8 @@ func (p *places) merge(b *places) {
 	p.when = mergeEntries(p.when, b.when, cmp.Compare, addMoments)
 }
 
-// mergeImages gives both the same images, those of either of them. Numbers change, but never their order: images are sorted by
-// what they are told apart by, which paths of those with a build ID are not.
+// mergeImages adds the images of each to the other. Numbers change, but never their order: images are sorted by what they are
+// told apart by, which paths of those with a build ID are not.
 func (o *ordered) mergeImages(b *ordered) {
 	all := mergeSorted(slices.Clone(o.head.Images), slices.Clone(b.head.Images), func(a, b **ImageCounts) int { return (*a).ID.Key().Compare((*b).ID.Key()) },
 		func(a, b **ImageCounts) {
@@ -283,7 +283,7 @@ func (s *Stack) add(o *Stack) {
 	s.N, s.When = addSamples(s.N, o.N), addMoments(s.When, o.When)
 }
 
-// ownFrames gives stacks frames of their own: they would hold those of all stacks that were decoded with them.
+// ownFrames copies the frames of stacks: they would hold those of all stacks that were decoded with them.
 func ownFrames(stacks []Stack) {
 	n := 0
 	for i := range stacks {
