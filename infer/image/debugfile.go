@@ -48,6 +48,57 @@ func buildID(r io.ReaderAt) (sample.BuildID, error) {
 	return e.Build, nil
 }
 
+// Detail is how much a file tells of the code of its build. Files of one build ID differ: a kernel's build leaves vmlinux
+// and, without symbols, what it compresses.
+type Detail int
+
+// Each has what those before have, too.
+const (
+	NoCode Detail = iota // no ELF file, or a debug file
+	CodeAlone
+	WithSymbols // of functions that no other image sees
+	WithLines   // DWARF
+)
+
+// DetailOf reads the headers of the file at path.
+func DetailOf(path string) Detail {
+	f, err := sample.OpenRegular(path)
+	if err != nil {
+		return NoCode
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return NoCode
+	}
+	if _, err := checkHeader(f, elf.ET_EXEC, elf.ET_DYN); err != nil {
+		return NoCode
+	}
+	ef, err := newFile(f, bound.Sized(st.Size()))
+	switch {
+	case err != nil || !hasCode(ef):
+		return NoCode
+	case !hasSymtab(ef):
+		return CodeAlone
+	case !hasDWARF(ef):
+		return WithSymbols
+	}
+	return WithLines
+}
+
+// hasCode reports whether the file has the bytes of code: those of debug files have their place in memory only.
+func hasCode(f *elf.File) bool {
+	for _, s := range f.Sections {
+		if s.Flags&elf.SHF_EXECINSTR != 0 && s.Type != elf.SHT_NOBITS && s.Size > 0 {
+			return true
+		}
+	}
+	if len(f.Sections) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Filesz > 0 })
+}
+
 // goVersion returns the version of Go that linked the image.
 func (im *Image) goVersion() string {
 	if im.elf.Section(".go.buildinfo") == nil {

@@ -354,7 +354,8 @@ func (f *finder) scanned(id sample.BuildID) string {
 
 // scan reads the build IDs of all files below dir. Debug files share the ID
 // of their image and have no code, so those that are named as such stand back;
-// of equals the first in order of names is taken.
+// of others of one ID the one that tells most is taken, and of equals the first
+// in order of names.
 func (f *finder) scan(dir string) {
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -367,7 +368,10 @@ func (f *finder) scan(dir string) {
 			return nil
 		}
 		id, err := image.ReadBuildID(path)
-		if _, known := f.ids[id]; err == nil && !id.IsZero() && !known {
+		if err != nil || id.IsZero() {
+			return nil
+		}
+		if first, known := f.ids[id]; !known || image.DetailOf(path) > image.DetailOf(first) {
 			f.ids[id] = path
 		}
 		return nil

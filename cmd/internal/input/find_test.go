@@ -213,6 +213,46 @@ func TestFindSeveral(t *testing.T) {
 	}
 }
 
+// TestFindWhole: of files with one build ID below --symfs, the one that tells most is the image: a kernel's build leaves what
+// it compresses, without symbols, beside vmlinux. A debug file that is named as no such is none.
+func TestFindWhole(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	testtool.Write(t, dir, "p.c", "__attribute__((noinline)) static int work(int n) { return n * 7; }\nint main(int argc, char **argv) { return work(argc); }\n")
+	testtool.Run(t, dir, "gcc", "-O1", "-g", "-Wl,--build-id", "-o", "whole", "p.c")
+	testtool.Run(t, dir, "objcopy", "--only-keep-debug", "whole", "debug")
+	testtool.Run(t, dir, "objcopy", "--strip-all", "whole", "stripped")
+	testtool.Run(t, dir, "objcopy", "--strip-debug", "whole", "symbols")
+	for _, tt := range []struct {
+		files []string // by the names a, b, ...
+		found string
+	}{
+		{[]string{"stripped", "symbols", "whole"}, "c"},
+		{[]string{"whole", "stripped", "whole"}, "a"},
+		{[]string{"stripped", "stripped"}, "a"},
+		{[]string{"debug", "stripped"}, "b"},
+		{[]string{"stripped", "debug", "symbols"}, "c"},
+	} {
+		symfs := t.TempDir()
+		for i, name := range tt.files {
+			testtool.Write(t, symfs, string(rune('a'+i)), testtool.Read(t, dir, name))
+		}
+		id, err := image.ReadBuildID(filepath.Join(symfs, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(Options{Symfs: []string{symfs}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := s.Open(sample.ImageID{Build: id, Path: "/usr/bin/p"})
+		if err != nil || im.Path != filepath.Join(symfs, tt.found) {
+			t.Errorf("%v: found %v, %v, want %s", tt.files, im, err, tt.found)
+		}
+		s.Close()
+	}
+}
+
 // TestFindDebug: the separate debug file of an image may be below another directory than the image.
 func TestFindDebug(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
