@@ -85,8 +85,8 @@ func LLVM(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	}
 	summary := fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites%s",
 		strings.Join(images, ", "), st.Funcs, st.Lines, st.Inlined, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))
-	if st.FS {
-		summary += "; discriminators are flow-sensitive: compile with -mllvm -profile-isfs"
+	if st.FS && llvmFormats[opt.Form] == feedback.LLVMText { // LLVM's own form says so itself
+		summary += "; discriminators are flow-sensitive: write it with --format extbinary, or compile with -mllvm -profile-isfs"
 	}
 	if st.Probes {
 		summary += "; counts are by probe: compile with -fpseudo-probe-for-profiling"
