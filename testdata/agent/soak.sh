@@ -55,12 +55,17 @@ metric() { awk -v name="backfeed_$1" 'index($0, name " ") == 1 { print $NF }' "$
 
 # look notes what the agent tells of itself, and holds it to its sums.
 look() {
-	local drained seen
-	curl -sf "http://127.0.0.1:$port/metrics" >"$dir/metrics" || fail "no metrics"
+	local drained seen tries=0
+	# Between the end of a drain and the look at the counters lie some milliseconds, or seconds where others have all
+	# processors. What is lost stays so.
+	while :; do
+		curl -sf "http://127.0.0.1:$port/metrics" >"$dir/metrics" || fail "no metrics"
+		seen=$(($(metric 'samples_total{mode="user"}') + $(metric 'samples_total{mode="kernel"}')))
+		drained=$(($(metric drained_samples_total) + $(metric filtered_samples_total) + $(metric 'lost_samples_total{reason="map full"}')))
+		((seen < drained || seen - drained > hz * cpus)) && ((++tries < 30)) || break
+		sleep 1
+	done
 	memory=$(awk '/^VmHWM/ { print $2 }' "/proc/$agent/status")
-	seen=$(($(metric 'samples_total{mode="user"}') + $(metric 'samples_total{mode="kernel"}')))
-	drained=$(($(metric drained_samples_total) + $(metric filtered_samples_total) + $(metric 'lost_samples_total{reason="map full"}')))
-	# Between the end of a drain and the look at the counters lie some milliseconds.
 	((seen >= drained && seen - drained <= hz * cpus)) || fail "$seen samples seen, $drained drained"
 	(($(metric lost_records_total) == 0)) || fail "$(metric lost_records_total) records lost"
 }
