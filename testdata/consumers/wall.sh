@@ -40,6 +40,7 @@ redis)
 postgres)
 	loads=(c4)
 	start() { exec "$@" -D "$dir/data" -F -k "$dir/data" -c listen_addresses= -c autovacuum=off; }
+	quiet() { ! pgrep -P "$process" -f '^postgres: postgres' >/dev/null; }
 	fill() { "$installed/bin/pgbench" -q -i -s 5 -h "$dir/data" -U postgres postgres >fill.log 2>&1; }
 	c4() {
 		rm -f times.*
@@ -80,8 +81,10 @@ cp base again
 for i in "${!builds[@]}"; do [ -f "${builds[i]}" ] || { echo "wall.sh: there is no ${builds[i]}" >&2; unset "builds[i]"; }; done
 clock=$(getconf CLK_TCK)
 
-# used prints the microseconds of processor time that the server's threads have had, and those of its processes that ended.
+# used prints the microseconds of processor time that the server's threads have had, and those of its processes that ended,
+# as PostgreSQL's for each connection do some time after its client: quiet, if there is such a function, waits for them.
 used() {
+	! declare -F quiet >/dev/null || until quiet; do sleep 0.01; done
 	{ cat "/proc/$process/task/"*/schedstat; sed 's/.*) //' "/proc/$process/stat"; } |
 		awk -v clock="$clock" 'NF == 3 { us += $1 / 1000 } NF > 3 { us += ($14 + $15) * 1e6 / clock } END { printf "%d", us }'
 }
