@@ -5,6 +5,12 @@
 //	gcc -O2 -shared -fPIC -o count.so count.c
 //	qemu-aarch64 -plugin ./count.so,out=truth.json PROGRAM
 //
+// Of a whole x86-64 machine (qemu-system-x86_64) with one processor, it counts Linux,
+// which was linked as the file vmlinux and is where that says (nokaslr), between two
+// places that a program calls:
+//
+//	qemu-system-x86_64 -plugin ./count.so,out=truth.json,kernel=vmlinux,from=0x700000000,to=0x700001000 ...
+//
 // QEMU calls a plugin where it begins to run a translation block, code that is left at
 // its end only. A thread counts pairs of blocks, the one before and this one: the sum
 // over the first is the executions of the second, and a pair says whether the branch at
@@ -37,6 +43,10 @@ struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 typedef struct {
 	const char *target_name;
+	struct {
+		int min, cur;
+	} version;
+	bool system_emulation;
 	// there is more, which is not used
 } info;
 
@@ -55,6 +65,9 @@ void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *);
 EXPORT int qemu_plugin_version = API;
 
 static char *out_path;
+static char *kernel;      // of a whole machine: its vmlinux
+static uint64_t from, to; // where a program says that counting begins and ends
+static bool counting = true;
 static bool arm;  // else x86-64
 static pid_t pid; // of the process that began: children of fork write nothing
 static bool done;
@@ -168,6 +181,20 @@ static unsigned locate(uintptr_t host, uint64_t *addr)
 					return m->image;
 				}
 			}
+	}
+	return 0;
+}
+
+// TOP_HALF is where Linux has its own addresses.
+#define TOP_HALF (UINT64_C(1) << 63)
+
+// locate_kernel finds out whether an address is in the kernel's code: in image 1, else 0.
+static unsigned locate_kernel(uint64_t addr)
+{
+	for (size_t j = 0; addr >= TOP_HALF && j < images[1].n_segments; j++) {
+		Elf64_Phdr *p = &images[1].segments[j];
+		if (p->p_type == PT_LOAD && p->p_flags & PF_X && addr >= p->p_vaddr && addr < p->p_vaddr + p->p_memsz)
+			return 1;
 	}
 	return 0;
 }
@@ -364,6 +391,10 @@ static void executed(unsigned vcpu, void *block)
 	struct thread *t = thread(vcpu);
 	if (done)
 		return;
+	if (!counting) {
+		t->last = 0;
+		return;
+	}
 	uint32_t now = (uintptr_t)block;
 	uint64_t key = (uint64_t)t->last << 32 | now;
 	struct pair *p = find(t->pairs, t->room, key);
@@ -383,28 +414,39 @@ static void started(plugin_id id, unsigned vcpu)
 	thread(vcpu)->last = 0; // it may have been another thread's
 }
 
+// marked begins or ends counting.
+static void marked(unsigned vcpu, void *begins)
+{
+	counting = begins != NULL;
+}
+
 static void translated(plugin_id id, struct qemu_plugin_tb *tb)
 {
 	struct block b = {.n = qemu_plugin_tb_n_insns(tb), .addr = qemu_plugin_tb_vaddr(tb)};
 	if (!b.n)
 		return;
+	if (kernel && (b.addr == from || b.addr == to))
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, marked, 0, b.addr == from ? &counting : NULL);
 	const uint8_t *host = qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, 0));
 	b.sizes = malloc(b.n);
 	if (!b.sizes)
 		fail("out of", "memory");
 	pthread_mutex_lock(&lock);
 	guest_base = (uintptr_t)host - b.addr;
-	b.image = locate((uintptr_t)host, &b.addr);
+	b.image = kernel ? locate_kernel(b.addr) : locate((uintptr_t)host, &b.addr);
 	b.after = b.addr;
 	for (unsigned i = 0; i < b.n; i++) {
 		b.last = b.after;
 		b.sizes[i] = qemu_plugin_insn_size(qemu_plugin_tb_get_insn(tb, i));
 		b.after += b.sizes[i];
 	}
+	const uint8_t *code = host + (b.last - b.addr);
+	if (kernel) // pages that follow one another lie anywhere
+		code = qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, b.n - 1));
 	if (arm)
-		end_arm(&b, host + (b.last - b.addr));
-	else
-		end_x86(&b, host + (b.last - b.addr), b.after - b.last);
+		end_arm(&b, code);
+	else if (code)
+		end_x86(&b, code, b.after - b.last);
 	uint32_t n = number(&b);
 	pthread_mutex_unlock(&lock);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, 0, (void *)(uintptr_t)n);
@@ -518,6 +560,11 @@ static void went(const struct block *from, const struct block *to, uint64_t n)
 		break;
 	default:;
 	}
+	// A string instruction that repeats: Linux puts some in place of calls, so that readers cannot tell by its file.
+	if (kernel && same && to->addr == from->last && from->end == OTHER) {
+		ran(to, to->addr, -(int64_t)n);
+		return;
+	}
 	// QEMU leaves a block in its middle where an instruction has to run alone, an atomic one
 	// for instance, and goes on with a block that begins with it.
 	if (same && to->addr > from->addr && to->addr <= from->last && from->end < INDIRECT_JUMP && !direct &&
@@ -619,18 +666,38 @@ EXPORT int qemu_plugin_install(plugin_id id, const info *info, int argc, char **
 	for (int i = 0; i < argc; i++)
 		if (!strncmp(argv[i], "out=", 4))
 			out_path = argv[i] + 4;
+		else if (!strncmp(argv[i], "kernel=", 7))
+			kernel = argv[i] + 7;
+		else if (!strncmp(argv[i], "from=", 5))
+			from = strtoull(argv[i] + 5, NULL, 0);
+		else if (!strncmp(argv[i], "to=", 3))
+			to = strtoull(argv[i] + 3, NULL, 0);
 	if (!out_path) {
 		fprintf(stderr, "count.so: say where the counts go: -plugin count.so,out=FILE\n");
 		return 1;
 	}
 	pid = getpid();
 	image_of("???"); // number 0, as callgrind calls it
+	if (info->system_emulation != (kernel != NULL) || (kernel && arm)) {
+		fprintf(stderr, "count.so: whole machines are counted with kernel=VMLINUX, of x86-64\n");
+		return 1;
+	}
+	if (kernel) {
+		counting = false;
+		if (image_of(kernel) != 1 || !images[1].n_segments || !from || !to) {
+			fprintf(stderr, "count.so: no vmlinux, or no from= and to=\n");
+			return 1;
+		}
+		images[1].path = "[kernel]"; // as recordings call it
+	}
 	blocks = more(blocks, n_blocks, sizeof *blocks);
 	blocks[n_blocks++] = (struct block){0}; // number 0
 	qemu_plugin_register_vcpu_init_cb(id, started);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-	qemu_plugin_register_vcpu_syscall_cb(id, called);
-	qemu_plugin_register_vcpu_syscall_ret_cb(id, returned);
+	if (!kernel) {
+		qemu_plugin_register_vcpu_syscall_cb(id, called);
+		qemu_plugin_register_vcpu_syscall_ret_cb(id, returned);
+	}
 	qemu_plugin_register_atexit_cb(id, finish, NULL);
 	return 0;
 }
