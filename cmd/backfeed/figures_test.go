@@ -3,15 +3,16 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
-// TestFigures: what testdata/consumers/README.md and README.md say of consumers is what figures.tsv holds.
+// TestFigures: what README.md says of consumers is what figures.tsv holds.
 func TestFigures(t *testing.T) {
 	consumers := filepath.Join(root, "testdata", "consumers")
 	figures, err := os.ReadFile(filepath.Join(consumers, "figures.tsv"))
@@ -67,10 +68,12 @@ func TestFigures(t *testing.T) {
 			}
 		}
 	}
+}
 
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash, which table.sh needs")
-	}
+// TestFigureTables: the tables of testdata/consumers/README.md are those that table.sh makes of figures.tsv.
+func TestFigureTables(t *testing.T) {
+	testtool.Need(t, "bash")
+	consumers := filepath.Join(root, "testdata", "consumers")
 	text, err := os.ReadFile(filepath.Join(consumers, "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -79,11 +82,8 @@ func TestFigures(t *testing.T) {
 	if made == nil {
 		t.Fatal("testdata/consumers/README.md: no tables of table.sh")
 	}
-	want, err := exec.Command("bash", filepath.Join(consumers, "table.sh")).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(made[1]) != string(want) {
+	want := testtool.Output(t, consumers, "bash", "table.sh")
+	if string(made[1]) != want {
 		t.Error("testdata/consumers/README.md: the tables are not what table.sh makes of figures.tsv")
 	}
 }
