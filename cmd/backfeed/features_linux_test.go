@@ -262,14 +262,7 @@ func recordOf(t *testing.T, want func(c *sample.Counts) bool, args ...string) (c
 	if code != exitDone {
 		return code, errs
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := sample.Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := decode(t, file)
 	if !slices.ContainsFunc(rec.Counts, want) {
 		var images []string
 		for _, c := range rec.Counts {

@@ -19,11 +19,7 @@ func TestFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum [2]map[string]float64 // of changes in percent, by build: instructions, taken branches
-	var n [2]map[string]int
-	for i := range sum {
-		sum[i], n[i] = make(map[string]float64), make(map[string]int)
-	}
+	sum, n := map[string]float64{}, map[string]int{} // of changes of taken branches in percent, by build
 	for i, line := range strings.Split(strings.TrimSpace(string(figures)), "\n") {
 		if strings.HasPrefix(line, "#") {
 			continue
@@ -35,7 +31,7 @@ func TestFigures(t *testing.T) {
 		if strings.HasPrefix(fields[0], "go/") {
 			continue
 		}
-		for what, text := range fields[2:] {
+		for what, text := range fields[2:] { // instructions, taken branches
 			if text == "-" {
 				continue
 			}
@@ -43,18 +39,20 @@ func TestFigures(t *testing.T) {
 			if err != nil {
 				t.Fatalf("figures.tsv:%d: %v", i+1, err)
 			}
-			sum[what][fields[1]] += x
-			n[what][fields[1]]++
+			if what == 1 {
+				sum[fields[1]] += x
+				n[fields[1]]++
+			}
 		}
 	}
-	mean := func(build string) string { return fmt.Sprintf("%.1f %%", sum[1][build]/float64(n[1][build])) }
+	mean := func(build string) string { return fmt.Sprintf("%.1f %%", sum[build]/float64(n[build])) }
 	readme := pagesOfHelp(t)[filepath.Join(root, "README.md")]
 	for _, want := range []string{
 		fmt.Sprintf("| taken branches, clang and rustc, mean of %d programs; calibrated | %s (`emit llvm`); %s | %s (instrumented builds) |",
-			n[1]["sample"], mean("sample"), mean("sample-calibrated"), mean("exact")),
+			n["sample"], mean("sample"), mean("sample-calibrated"), mean("exact")),
 		fmt.Sprintf("| taken branches, llvm-bolt, mean of %d; calibrated | %s (`emit bolt`); %s | %s (`perf2bolt -nl`, same samples) |",
-			n[1]["bolt"], mean("bolt"), mean("bolt-calibrated"), mean("bolt-nl")),
-		fmt.Sprintf("| taken branches, gcc, mean of %d | %s (`emit gcc`) | %s (instrumented builds) |", n[1]["gcc-afdo"], mean("gcc-afdo"), mean("gcc-exact")),
+			n["bolt"], mean("bolt"), mean("bolt-calibrated"), mean("bolt-nl")),
+		fmt.Sprintf("| taken branches, gcc, mean of %d | %s (`emit gcc`) | %s (instrumented builds) |", n["gcc-afdo"], mean("gcc-afdo"), mean("gcc-exact")),
 	} {
 		if !strings.Contains(readme, want) {
 			t.Errorf("README.md lacks what figures.tsv comes to: %s", want)
@@ -63,8 +61,8 @@ func TestFigures(t *testing.T) {
 	// Means are compared of the same programs only.
 	for _, builds := range [][]string{{"sample", "sample-calibrated", "exact"}, {"bolt", "bolt-calibrated", "bolt-nl"}, {"gcc-afdo", "gcc-exact"}} {
 		for _, build := range builds {
-			if n[1][build] != n[1][builds[0]] {
-				t.Errorf("figures.tsv: %d programs have %s, %d have %s", n[1][builds[0]], builds[0], n[1][build], build)
+			if n[build] != n[builds[0]] {
+				t.Errorf("figures.tsv: %d programs have %s, %d have %s", n[builds[0]], builds[0], n[build], build)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -201,16 +202,30 @@ func TestFindSeveral(t *testing.T) {
 				testtool.Put(t, filepath.Join(dir, sub, name), tiny.ELF(id))
 			}
 		}
-		s, err := New(Options{Symfs: []string{filepath.Join(dir, "first"), filepath.Join(dir, "second")}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		im, err := s.Open(sample.ImageID{Build: want, Path: "/usr/bin/app"})
-		if err != nil || im.Path != filepath.Join(dir, tt.found) {
-			t.Errorf("%s: found %v, %v, want %s", tt.name, im, err, tt.found)
-		}
-		s.Close()
+		wantFound(t, tt.name, want, filepath.Join(dir, tt.found), filepath.Join(dir, "first"), filepath.Join(dir, "second"))
 	}
+}
+
+// wantFound fails the test, in what is so called, unless the image of that build ID is the file want where directories are searched.
+func wantFound(t *testing.T, name string, id sample.BuildID, want string, symfs ...string) {
+	t.Helper()
+	s, err := New(Options{Symfs: symfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if im, err := s.Open(sample.ImageID{Build: id, Path: "/usr/bin/app"}); err != nil || im.Path != want {
+		t.Errorf("%s: found %v, %v, want %s", name, im, err, want)
+	}
+}
+
+// writeParts writes a program into dir: whole, its debug file alone, and stripped.
+func writeParts(t *testing.T, dir string) {
+	t.Helper()
+	testtool.Write(t, dir, "p.c", "__attribute__((noinline)) static int work(int n) { return n * 7; }\nint main(int argc, char **argv) { return work(argc); }\n")
+	testtool.Run(t, dir, "gcc", "-O1", "-g", "-Wl,--build-id", "-o", "whole", "p.c")
+	testtool.Run(t, dir, "objcopy", "--only-keep-debug", "whole", "debug")
+	testtool.Run(t, dir, "objcopy", "--strip-all", "whole", "stripped")
 }
 
 // TestFindWhole: of files with one build ID below --symfs, the one that tells most is the image: a kernel's build leaves what
@@ -218,10 +233,7 @@ func TestFindSeveral(t *testing.T) {
 func TestFindWhole(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	dir := t.TempDir()
-	testtool.Write(t, dir, "p.c", "__attribute__((noinline)) static int work(int n) { return n * 7; }\nint main(int argc, char **argv) { return work(argc); }\n")
-	testtool.Run(t, dir, "gcc", "-O1", "-g", "-Wl,--build-id", "-o", "whole", "p.c")
-	testtool.Run(t, dir, "objcopy", "--only-keep-debug", "whole", "debug")
-	testtool.Run(t, dir, "objcopy", "--strip-all", "whole", "stripped")
+	writeParts(t, dir)
 	testtool.Run(t, dir, "objcopy", "--strip-debug", "whole", "symbols")
 	for _, tt := range []struct {
 		files []string // by the names a, b, ...
@@ -241,15 +253,7 @@ func TestFindWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(Options{Symfs: []string{symfs}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		im, err := s.Open(sample.ImageID{Build: id, Path: "/usr/bin/p"})
-		if err != nil || im.Path != filepath.Join(symfs, tt.found) {
-			t.Errorf("%v: found %v, %v, want %s", tt.files, im, err, tt.found)
-		}
-		s.Close()
+		wantFound(t, fmt.Sprint(tt.files), id, filepath.Join(symfs, tt.found), symfs)
 	}
 }
 
@@ -257,10 +261,7 @@ func TestFindWhole(t *testing.T) {
 func TestFindDebug(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	dir := t.TempDir()
-	testtool.Write(t, dir, "p.c", "__attribute__((noinline)) static int work(int n) { return n * 7; }\nint main(int argc, char **argv) { return work(argc); }\n")
-	testtool.Run(t, dir, "gcc", "-O1", "-g", "-Wl,--build-id", "-o", "whole", "p.c")
-	testtool.Run(t, dir, "objcopy", "--only-keep-debug", "whole", "debug")
-	testtool.Run(t, dir, "objcopy", "--strip-all", "whole", "stripped")
+	writeParts(t, dir)
 	id, err := image.ReadBuildID(filepath.Join(dir, "whole"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@
 // which was linked as the file vmlinux and is where that says (nokaslr), between two
 // places that a program calls:
 //
-//	qemu-system-x86_64 -plugin ./count.so,out=truth.json,kernel=vmlinux,from=0x700000000,to=0x700001000 ...
+//	qemu-system-x86_64 -plugin ./count.so,out=truth.json,kernel=vmlinux,from=0x50000000,to=0x50001000 ...
 //
 // QEMU calls a plugin where it begins to run a translation block, code that is left at
 // its end only. A thread counts pairs of blocks, the one before and this one: the sum
@@ -65,8 +65,8 @@ void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *);
 EXPORT int qemu_plugin_version = API;
 
 static char *out_path;
-static char *kernel;      // of a whole machine: its vmlinux
-static uint64_t from, to; // where a program says that counting begins and ends
+static char *kernel;              // of a whole machine: its vmlinux
+static uint64_t begin_at, end_at; // where a program says that counting begins and ends
 static bool counting = true;
 static bool arm;  // else x86-64
 static pid_t pid; // of the process that began: children of fork write nothing
@@ -425,8 +425,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *tb)
 	struct block b = {.n = qemu_plugin_tb_n_insns(tb), .addr = qemu_plugin_tb_vaddr(tb)};
 	if (!b.n)
 		return;
-	if (kernel && (b.addr == from || b.addr == to))
-		qemu_plugin_register_vcpu_tb_exec_cb(tb, marked, 0, b.addr == from ? &counting : NULL);
+	if (kernel && (b.addr == begin_at || b.addr == end_at))
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, marked, 0, b.addr == begin_at ? &counting : NULL);
 	const uint8_t *host = qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, 0));
 	b.sizes = malloc(b.n);
 	if (!b.sizes)
@@ -440,9 +440,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *tb)
 		b.sizes[i] = qemu_plugin_insn_size(qemu_plugin_tb_get_insn(tb, i));
 		b.after += b.sizes[i];
 	}
-	const uint8_t *code = host + (b.last - b.addr);
-	if (kernel) // pages that follow one another lie anywhere
-		code = qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, b.n - 1));
+	// Pages of a machine that follow one another lie anywhere.
+	const uint8_t *code = qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, b.n - 1));
 	if (arm)
 		end_arm(&b, code);
 	else if (code)
@@ -669,9 +668,9 @@ EXPORT int qemu_plugin_install(plugin_id id, const info *info, int argc, char **
 		else if (!strncmp(argv[i], "kernel=", 7))
 			kernel = argv[i] + 7;
 		else if (!strncmp(argv[i], "from=", 5))
-			from = strtoull(argv[i] + 5, NULL, 0);
+			begin_at = strtoull(argv[i] + 5, NULL, 0);
 		else if (!strncmp(argv[i], "to=", 3))
-			to = strtoull(argv[i] + 3, NULL, 0);
+			end_at = strtoull(argv[i] + 3, NULL, 0);
 	if (!out_path) {
 		fprintf(stderr, "count.so: say where the counts go: -plugin count.so,out=FILE\n");
 		return 1;
@@ -684,7 +683,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const info *info, int argc, char **
 	}
 	if (kernel) {
 		counting = false;
-		if (image_of(kernel) != 1 || !images[1].n_segments || !from || !to) {
+		if (image_of(kernel) != 1 || !images[1].n_segments || !begin_at || !end_at) {
 			fprintf(stderr, "count.so: no vmlinux, or no from= and to=\n");
 			return 1;
 		}
