@@ -33,25 +33,13 @@ module() {
 	go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'
 }
 
-# apt calls apt-get, or what else is named, with Debian 12's packages, as if none were installed.
-apt() {
-	"$1" -qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$dir/lists" \
-		-o "Dir::State::status=$dir/status" -o "Dir::Cache::Archives=$dir/debs" -o APT::Sandbox::User=root "${@:2}"
-}
-
-# packages KIND... makes those known of each KIND: deb, which are built, or deb-src, which are sources.
-packages() {
-	printf '%s http://deb.debian.org/debian bookworm main\n' "$@" >sources.list
-	mkdir -p lists/partial debs/partial
-	touch status
-	apt apt-get update >>apt.log
-}
+. "$testdata/consumers/apt.sh"
 
 # debian downloads a source package, PACKAGE=VERSION, and unpacks what its authors released into TREE.
 # VERSION is theirs: Debian's, which continues it, changes with each of its updates.
 debian() {
 	local in version
-	[ -d lists ] || packages deb-src
+	[ -d lists ] || packages bookworm deb-src
 	version=$(apt apt-cache showsrc "${1%%=*}" | awk -v released="${1#*=}-" '
 		$1 == "Version:" { v = $2; sub(/^[0-9]+:/, "", v); if (index(v, released) == 1) found = $2 }
 		END { print found }')
@@ -257,7 +245,7 @@ nginx)
 	run() { served ready stop "$@" -p "$dir/site" -c nginx.conf; }
 	;;
 markdown)
-	[ -d lists ] || packages deb-src deb
+	[ -d lists ] || packages bookworm deb-src deb
 	apt apt-get -y --download-only --no-install-recommends install 'librust-pulldown-cmark-dev=0.9.2-1*'
 	for package in debs/librust-*.deb; do dpkg-deb -x "$package" crates; done
 	# Debian's rustc is of the LLVM of clang-19, whose tools can then read what its builds with counters write.

@@ -8,16 +8,12 @@ cd "$1"
 dir=$PWD
 cp "$here"/{backfeed.yaml,*.sh} .
 
+. "$here/../consumers/apt.sh"
+
 # debian unpacks what the authors released of a source package of Debian 12 into a directory.
 debian() {
-	[ -d lists ] || {
-		mkdir -p lists/partial
-		printf 'deb-src http://deb.debian.org/debian bookworm main\n' >sources.list
-	}
-	local apt=(-qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null
-		-o "Dir::State::Lists=$dir/lists" -o APT::Sandbox::User=root)
-	apt-get "${apt[@]}" update
-	apt-get "${apt[@]}" source --download-only "$1"
+	[ -d lists ] || packages bookworm deb-src
+	apt apt-get source --download-only "$1"
 	mkdir -p "$2"
 	tar xf "$1"_*.orig.tar.* -C "$2" --strip-components=1
 }

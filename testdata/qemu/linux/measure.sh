@@ -14,16 +14,10 @@ mkdir -p "$dir" && cd "$dir" && dir=$PWD
 gcc -O2 -shared -fPIC -o count.so "$here/../plugin/count.c"
 gcc -O2 -static -no-pie -o work "$here/work.c" -Wl,--section-start=.begin=0x50000000,--section-start=.end=0x50001000
 
-# apt calls apt-get, or what else is named, with Debian sid's packages, as if none were installed.
-apt() {
-	"$1" -qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$dir/lists" \
-		-o "Dir::State::status=$dir/status" -o "Dir::Cache::Archives=$dir/debs" -o APT::Sandbox::User=root "${@:2}"
-}
+. "$here/../../consumers/apt.sh"
 
 if [ ! -d src ]; then
-	echo 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian sid main' >sources.list
-	mkdir -p lists/partial debs/partial && touch status
-	apt apt-get update
+	packages sid deb
 	package=$(apt apt-cache depends linux-source | sed -n 's/.*Depends: \(linux-source-.*\)/\1/p')
 	apt apt-get download "$package"
 	dpkg-deb -x "$package"_*.deb unpacked && rm "$package"_*.deb
