@@ -310,7 +310,7 @@ func capabilityFindings(status string) []report.Finding {
 // A tool is a program that backfeed's output goes to or that checks it.
 type tool struct {
 	name    string
-	version string // argument that makes it tell its version
+	version string // arguments that make it print its version, separated by spaces
 	use     string
 }
 
@@ -318,7 +318,7 @@ var tools = []tool{
 	{"go", "version", "builds with emit go's profile"},
 	{"clang", "--version", "builds with emit llvm's profile"},
 	{"gcc", "--version", "builds C for the tests"},
-	{"llvm-profdata", "--version", "checks emit llvm's profile"},
+	{"llvm-profdata", "show --version", "checks emit llvm's profile"},
 	{"ld.lld", "--version", "links by layout's symbol order"},
 	{"llvm-bolt", "--version", "rewrites binaries by emit bolt's profile"},
 	{"perf", "--version", "makes recordings that backfeed reads"},
@@ -330,7 +330,7 @@ var tools = []tool{
 const newestLLVM, oldestLLVM = 25, 14
 
 // toolFindings looks for the tools in the path.
-func toolFindings(look func(string) (string, error), version func(path, arg string) string) []report.Finding {
+func toolFindings(look func(string) (string, error), version func(path, args string) (string, error)) []report.Finding {
 	var found []report.Finding
 	for _, t := range tools {
 		path, err := look(t.name)
@@ -341,7 +341,12 @@ func toolFindings(look func(string) (string, error), version func(path, arg stri
 			found = append(found, no("tools", t.name, "not installed; it "+t.use, ""))
 			continue
 		}
-		found = append(found, yes("tools", t.name, strings.TrimSpace(version(path, t.version)+" "+path)))
+		v, err := version(path, t.version)
+		if err != nil {
+			found = append(found, no("tools", t.name, path+" does not run: "+err.Error()+"; it "+t.use, ""))
+			continue
+		}
+		found = append(found, yes("tools", t.name, strings.TrimSpace(v+" "+path)))
 	}
 	return found
 }
@@ -349,15 +354,15 @@ func toolFindings(look func(string) (string, error), version func(path, arg stri
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
 
 // versionOf asks a tool for its version. Tools say much more; the number is all
-// they have in common.
-func versionOf(path, arg string) string {
+// they have in common. It is an error if the tool neither prints one nor ends well.
+func versionOf(path, args string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	// Old versions of llvm-profdata tell it with exit code 1.
-	out, err := exec.CommandContext(ctx, path, arg).CombinedOutput()
+	out, err := exec.CommandContext(ctx, path, strings.Fields(args)...).CombinedOutput()
 	version := versionNumber.FindString(string(out))
 	if version == "" && err != nil {
-		return "(does not run)"
+		return "", err
 	}
-	return version
+	return version, nil
 }

@@ -116,13 +116,19 @@ func TestExperimentFindings(t *testing.T) {
 
 func TestToolFindings(t *testing.T) {
 	look := func(name string) (string, error) {
-		if name == "go" || name == "clang-19" || name == "clang-15" {
+		if name == "go" || name == "perf" || name == "clang-19" || name == "clang-15" {
 			return "/bin/" + name, nil
 		}
 		return "", os.ErrNotExist
 	}
-	got := findingLines(toolFindings(look, func(path, arg string) string { return "1.2" }))
-	for _, want := range []string{"go yes 1.2 /bin/go\n", "clang yes 1.2 /bin/clang-19\n", "gcc no not installed", "valgrind no not installed"} {
+	version := func(path, args string) (string, error) {
+		if path == "/bin/perf" {
+			return "", errors.New("exit status 2")
+		}
+		return "1.2", nil
+	}
+	got := findingLines(toolFindings(look, version))
+	for _, want := range []string{"go yes 1.2 /bin/go\n", "clang yes 1.2 /bin/clang-19\n", "perf no /bin/perf does not run: exit status 2", "gcc no not installed", "valgrind no not installed"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
