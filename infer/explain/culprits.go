@@ -3,6 +3,7 @@ package explain
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -993,6 +994,10 @@ type eventCounts struct {
 	eventCause
 	period float64                                     // events per sample
 	at     map[sample.ImageID]map[sample.Offset]uint64 // by ImageID.Key
+
+	// Of what is counted for top-down.
+	dispersion  float64 // sample.Dispersion
+	reliability float64 // part of the time in which it was counted; 0 is unknown
 }
 
 // eventCause says what an event counts: a cause, as far as it takes more cycles than
@@ -1038,33 +1043,71 @@ func (x *Explainer) readEvents(rec *sample.Recording) {
 		return
 	}
 	byName := map[string]*eventCounts{}
+	slots := map[string][]*sample.Counts{}
+	var used map[string]bool
+	most := uint64(0)
+	for _, c := range rec.Counts {
+		if c.Total > most {
+			most, x.cpu = c.Total, c.CPU
+		}
+	}
+	if f := x.family(); f != nil {
+		used = f.events()
+	}
 	for _, c := range rec.Counts {
 		name := infer.BareEvent(c.Event.Name)
-		cause, bounds := eventCauses[name]
 		period := c.MeanPeriod()
-		if !bounds && !isSlotEvent(name) || !(period > 0) || c.Total == 0 {
+		if !(period > 0) || c.Total == 0 {
+			continue
+		}
+		if lower := strings.ToLower(name); used[lower] && !strings.HasPrefix(c.Event.Name, "cpu_atom/") { // small cores have formulas of their own
+			slots[lower] = append(slots[lower], c)
+		}
+		cause, bounds := eventCauses[name]
+		if !bounds {
 			continue
 		}
 		e := byName[name]
 		if e == nil {
 			e = &eventCounts{eventCause: cause, at: map[sample.ImageID]map[sample.Offset]uint64{}}
 			byName[name] = e
-			if bounds {
-				x.events = append(x.events, e)
-			} else {
-				x.counted[name] = e
-			}
+			x.events = append(x.events, e)
 		}
 		e.period = max(e.period, period)
-		for _, ic := range c.Images {
-			at := e.at[ic.ID.Key()]
-			if at == nil {
-				at = map[sample.Offset]uint64{}
-				e.at[ic.ID.Key()] = at
-			}
-			for off, n := range ic.At {
-				at[off] += n
-			}
+		e.add(c)
+	}
+	for name, counts := range slots {
+		x.counted[name] = countsOf(counts)
+	}
+}
+
+// countsOf adds up the counts of one event. What was counted for a part of the time stands for all of it.
+func countsOf(counts []*sample.Counts) *eventCounts {
+	e := &eventCounts{at: map[sample.ImageID]map[sample.Offset]uint64{}, dispersion: sample.Dispersion(counts)}
+	var events, samples, enabled, running float64
+	for _, c := range counts {
+		e.add(c)
+		events, samples = events+c.MeanPeriod()*float64(c.Total), samples+float64(c.Total)
+		enabled, running = enabled+float64(c.Enabled), running+float64(c.Running)
+	}
+	e.period = events / samples
+	if running > 0 {
+		e.reliability = running / enabled
+		e.period /= e.reliability
+	}
+	return e
+}
+
+// add adds the samples of c.
+func (e *eventCounts) add(c *sample.Counts) {
+	for _, ic := range c.Images {
+		at := e.at[ic.ID.Key()]
+		if at == nil {
+			at = map[sample.Offset]uint64{}
+			e.at[ic.ID.Key()] = at
+		}
+		for off, n := range ic.At {
+			at[off] += n
 		}
 	}
 }

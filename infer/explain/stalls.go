@@ -202,7 +202,8 @@ type Explainer struct {
 	pages     reuse
 	events    []*eventCounts
 	replayed  map[sample.ImageID]map[sample.Offset]sample.Replayed
-	counted   map[string]*eventCounts // of events that the top-down shares are made from
+	counted   map[string]*eventCounts // by name in lower case: what the top-down shares are made from
+	cpu       sample.CPU              // that of most samples
 	kernel    float64                 // cycles in the kernel; 0 is unknown
 	timeSD    float64                 // of the logarithm of counts that nothing but time tells
 

@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -48,66 +50,46 @@ func (s *Summary) TopDown() (t TopDown) {
 	return t
 }
 
-// A slotFormula makes the top-down shares of events that count places of the pipeline.
-// What it needs are names of events; of each, share says what of it goes into retiring,
-// bad speculation, front end and back end, and all is what the shares are of.
-type slotFormula struct {
-	all   []slotTerm
-	share [4][]slotTerm
-	rest  int // index of the share that is what the others leave; -1 if none is
+// A Metric is a share of the top-down method that was counted.
+type Metric struct {
+	Name, Parent string // as their maker calls them; of level 1, Parent is ""
+	Level        int    // 1 to 3
+	Of           string // what Share is of: "slots" of the pipeline, "cycles" of the thread, "stalls" of the parent's part of the pipeline
+	Share        float64
+	Range        Range   // of Share, with 95 % confidence: what chance makes of the samples
+	Threshold    float64 // above this it is high by its maker, if its parent is, too; 0 where nothing is published
+	High         High
+	Reliability  float64 // of the event that was counted least of the time; 0 is unknown
+	Follow       bool    // it is what to look at first: high without parts that are, or the largest but Retiring where no thresholds are published
+	Next         string  // what to do, if it is high
 }
 
-// A slotTerm is a multiple of an event. A factor of 0 stands for as many as are dispatched in a cycle.
-type slotTerm struct {
-	event  string
-	factor float64
-}
+// High says whether a metric is above its threshold.
+type High uint8
 
 const (
-	retiring = iota
-	badSpeculation
-	frontEnd
-	backEnd
+	NoThreshold High = iota // nothing is published
+	NotHigh
+	MaybeHigh // the threshold is within the range
+	IsHigh
 )
 
-// slotFormulas are the published ones.
-var slotFormulas = []slotFormula{
-	{ // Intel from Ice Lake on: what perf makes of the register PERF_METRICS (tools/perf/Documentation/topdown.txt of Linux 6.12)
-		all: []slotTerm{{"topdown-retiring", 1}, {"topdown-bad-spec", 1}, {"topdown-fe-bound", 1}, {"topdown-be-bound", 1}},
-		share: [4][]slotTerm{{{"topdown-retiring", 1}}, {{"topdown-bad-spec", 1}}, {{"topdown-fe-bound", 1}},
-			{{"topdown-be-bound", 1}}},
-		rest: -1,
-	},
-	{ // Intel before: Yasin 2014, table 1, by the names of Intel's event lists
-		all: []slotTerm{{"cpu_clk_unhalted.thread", 0}},
-		share: [4][]slotTerm{{{"uops_retired.retire_slots", 1}},
-			{{"uops_issued.any", 1}, {"uops_retired.retire_slots", -1}, {"int_misc.recovery_cycles", 0}},
-			{{"idq_uops_not_delivered.core", 1}}},
-		rest: backEnd,
-	},
-	{ // the same, by the names of perf (arch/x86/events/intel/core.c of Linux 6.12)
-		all: []slotTerm{{"topdown-total-slots", 0}},
-		share: [4][]slotTerm{{{"topdown-slots-retired", 1}},
-			{{"topdown-slots-issued", 1}, {"topdown-slots-retired", -1}, {"topdown-recovery-bubbles", 0}},
-			{{"topdown-fetch-bubbles", 1}}},
-		rest: backEnd,
-	},
-	{ // AMD from Zen 4 on (tools/perf/pmu-events/arch/x86/amdzen4/pipeline.json of Linux 6.12); what the other thread of a core takes is in none of the four
-		all: []slotTerm{{"ls_not_halted_cyc", 0}},
-		share: [4][]slotTerm{{{"ex_ret_ops", 1}},
-			{{"de_src_op_disp.all", 1}, {"ex_ret_ops", -1}},
-			{{"de_no_dispatch_per_slot.no_ops_from_frontend", 1}},
-			{{"de_no_dispatch_per_slot.backend_stalls", 1}}},
-		rest: -1,
-	},
+// String returns "", "no", "maybe" or "yes".
+func (h High) String() string { return [...]string{"", "no", "maybe", "yes"}[h] }
+
+// Missing is what the events of a recording did not suffice for.
+type Missing struct {
+	Parent  string   // of the metrics; "" is level 1
+	Metrics []string // by name
+	Events  []string // that were not recorded
+	Record  string   // a command that records what there is and these
 }
 
-// isSlotEvent tells of events that a formula needs.
-func isSlotEvent(name string) bool {
-	is := func(t slotTerm) bool { return t.event == name }
-	return slices.ContainsFunc(slotFormulas, func(f slotFormula) bool {
-		return slices.ContainsFunc(f.all, is) || slices.ContainsFunc(f.share[:], func(ts []slotTerm) bool { return slices.ContainsFunc(ts, is) })
-	})
+// Metrics are those of a processor, as far as they were counted.
+type Metrics struct {
+	Processor, Source string
+	Metrics           []Metric  // each followed by its parts
+	Missing           []Missing // what is most worth knowing first
 }
 
 // CountedTopDown returns the top-down shares by the events of the recording that count
@@ -115,55 +97,321 @@ func isSlotEvent(name string) bool {
 // code, where ip is nil too. It is not ok where the recording does not have them. The ranges
 // are those of chance: with 95 % confidence the share is within.
 func (x *Explainer) CountedTopDown(ip *infer.ImageProfile, p *image.Proc) (t TopDown, ok bool) {
-	for i := range slotFormulas {
-		f := &slotFormulas[i]
-		all, _, has := x.slots(f.all, ip, p)
-		if !has || !(all > 0) {
-			continue
-		}
-		var shares [4]Range
-		rest := Range{1, 1}
-		for k, terms := range f.share {
-			if k == f.rest {
-				continue
-			}
-			n, sd, has2 := x.slots(terms, ip, p)
-			if has = has && has2; !has {
-				break
-			}
-			shares[k] = Range{min(1, max(0, (n-2*sd)/all)), min(1, max(0, (n+2*sd)/all))}
-			rest.Least, rest.Most = rest.Least-shares[k].Most, rest.Most-shares[k].Least
-		}
-		if !has {
-			continue
-		}
-		if f.rest >= 0 {
-			shares[f.rest] = Range{max(0, rest.Least), max(0, rest.Most)}
-		}
-		return TopDown{shares[retiring], shares[badSpeculation], shares[frontEnd], shares[backEnd]}, true
-	}
-	return t, false
+	return x.CountedMetrics(ip, p).TopDown()
 }
 
-// slots adds up terms. It returns the standard deviation, too, and whether all of the
-// events were recorded.
-func (x *Explainer) slots(terms []slotTerm, ip *infer.ImageProfile, p *image.Proc) (n, sd float64, ok bool) {
-	variance := 0.0
-	for _, t := range terms {
-		e := x.counted[t.event]
-		if e == nil {
-			return 0, 0, false
-		}
-		factor := t.factor
-		if factor == 0 {
-			factor = float64(x.model.Width.Dispatch)
-		}
-		factor *= e.period
-		samples := float64(e.in(ip, p))
-		n += factor * samples
-		variance += factor * factor * samples
+// useful is the share of level 1 that is no loss.
+const useful = "Retiring"
+
+// TopDown returns the four shares of level 1; it is not ok where not all were counted.
+func (m *Metrics) TopDown() (t TopDown, ok bool) {
+	if m == nil {
+		return t, false
 	}
-	return n, math.Sqrt(variance), true
+	n := 0
+	for i := range m.Metrics {
+		for name, r := range map[string]*Range{"Retiring": &t.Retiring, "Bad Speculation": &t.BadSpeculation, "Frontend Bound": &t.FrontEnd, "Backend Bound": &t.BackEnd} {
+			if m.Metrics[i].Name == name {
+				*r = m.Metrics[i].Range
+				n++
+			}
+		}
+	}
+	return t, n == 4
+}
+
+// family returns the metrics of the recording's processor, nil where none are published.
+func (x *Explainer) family() *family {
+	for i := range families {
+		if slices.Contains(families[i].models, x.model.Name) {
+			return &families[i]
+		}
+	}
+	return neoverse(x.cpu, x.model.Name)
+}
+
+// events are the names, in lower case, of what the formulas are made of.
+func (f *family) events() map[string]bool {
+	names := map[string]bool{}
+	for _, m := range f.metrics {
+		for _, text := range m.formulas {
+			for _, e := range namesIn(text, false) {
+				names[e] = true
+				for _, other := range spellings[e] {
+					names[other] = true
+				}
+			}
+		}
+	}
+	return names
+}
+
+// CountedMetrics returns the metrics of top-down that the events of the recording suffice for, of what
+// CountedTopDown says. None is without its parent. It is nil where nothing is published for the processor.
+func (x *Explainer) CountedMetrics(ip *infer.ImageProfile, p *image.Proc) *Metrics {
+	f := x.family()
+	if f == nil {
+		return nil
+	}
+	c := &counting{x: x, f: f, ip: ip, p: p, known: map[string]*counted{}}
+	m := &Metrics{Processor: f.title, Source: f.source}
+	c.judge("", NoThreshold)
+	c.list(m, "", 1)
+	c.follow(m)
+	c.missing(m)
+	return m
+}
+
+// counting is the metrics of a part of the code.
+type counting struct {
+	x     *Explainer
+	f     *family
+	ip    *infer.ImageProfile
+	p     *image.Proc
+	known map[string]*counted // by name; nil where events are missing
+}
+
+type counted struct {
+	q    quantity
+	high High
+}
+
+// value returns the value of a word of a formula.
+func (c *counting) value(word string) (quantity, bool) {
+	switch {
+	case word == "#slots":
+		return quantity{n: float64(c.f.slots)}, true
+	case word[0] >= 'A' && word[0] <= 'Z':
+		m := c.metric(strings.ReplaceAll(word, "_", " "))
+		if m == nil {
+			return quantity{}, false
+		}
+		return m.q, true
+	}
+	e := c.x.countedEvent(word)
+	if e == nil {
+		return quantity{}, false
+	}
+	n := float64(e.in(c.ip, c.p)) * e.period
+	return quantity{n, map[*eventCounts]float64{e: 1}}, true
+}
+
+// countedEvent returns the samples of an event, by whatever name it was recorded; nil if it was not.
+func (x *Explainer) countedEvent(name string) *eventCounts {
+	for _, n := range append([]string{name}, spellings[name]...) {
+		if e := x.counted[n]; e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// metric returns a metric of the family by its name.
+func (c *counting) metric(name string) *counted {
+	if m, done := c.known[name]; done {
+		return m
+	}
+	c.known[name] = nil
+	i := slices.IndexFunc(c.f.metrics, func(m metric) bool { return m.name == name })
+	if i < 0 {
+		return nil
+	}
+	m := &c.f.metrics[i]
+	if m.parent != "" && c.metric(m.parent) == nil {
+		return nil
+	}
+	for _, text := range m.formulas {
+		if q, ok := calculate(text, c.value); ok {
+			q.n = min(1, max(0, q.n)) // as the formulas have it: what is below is chance
+			c.known[name] = &counted{q: q}
+			break
+		}
+	}
+	return c.known[name]
+}
+
+// spread returns the standard deviation of q by what chance makes of the numbers of samples. That of n samples is taken for
+// 1 + sqrt(n + 3/4), which is right for few, and for none, too (Gehrels, Astrophysical Journal 303, 1986, equation 7).
+func (c *counting) spread(q quantity) float64 {
+	variance := 0.0
+	for e, d := range q.by {
+		sd := (1 + math.Sqrt(float64(e.in(c.ip, c.p))+0.75)) * e.period * d
+		variance += sd * sd * e.dispersion
+	}
+	return math.Sqrt(variance)
+}
+
+func (c *counting) span(q quantity) Range {
+	sd := c.spread(q)
+	return Range{max(0, q.n-2*sd), min(1, q.n+2*sd)}
+}
+
+// judge compares the parts of a metric with their thresholds.
+func (c *counting) judge(parent string, above High) {
+	for i := range c.f.metrics {
+		m := &c.f.metrics[i]
+		k := c.metric(m.name)
+		if m.parent != parent || k == nil {
+			continue
+		}
+		if m.high > 0 {
+			switch r := c.span(k.q); {
+			case r.Least > m.high:
+				k.high = IsHigh
+			case r.Most <= m.high:
+				k.high = NotHigh
+			default:
+				k.high = MaybeHigh
+			}
+			if !m.alone && above != NoThreshold {
+				k.high = min(k.high, above)
+			}
+		}
+		c.judge(m.name, k.high)
+	}
+	// Intel's Retiring is high where heavy operations are, too.
+	if retiring, heavy := c.known["Retiring"], c.known["Heavy Operations"]; parent == "" && retiring != nil && heavy != nil {
+		retiring.high = max(retiring.high, heavy.high)
+	}
+}
+
+// list appends the parts of a metric, each followed by its own.
+func (c *counting) list(to *Metrics, parent string, level int) {
+	for i := range c.f.metrics {
+		m := &c.f.metrics[i]
+		if k := c.known[m.name]; m.parent == parent && k != nil {
+			out := Metric{Name: m.name, Parent: parent, Level: level, Of: m.of, Share: k.q.n, Range: c.span(k.q), Threshold: m.high, High: k.high, Next: m.next}
+			for e := range k.q.by {
+				if e.reliability > 0 && (out.Reliability == 0 || e.reliability < out.Reliability) {
+					out.Reliability = e.reliability
+				}
+			}
+			to.Metrics = append(to.Metrics, out)
+			c.list(to, m.name, level+1)
+		}
+	}
+}
+
+// follow marks what to look at first.
+func (c *counting) follow(to *Metrics) {
+	maybe := func(m *Metric) bool { return m.High >= MaybeHigh }
+	largest := ""
+	for i := range to.Metrics {
+		m := &to.Metrics[i]
+		m.Follow = maybe(m) && !slices.ContainsFunc(to.Metrics, func(o Metric) bool { return o.Parent == m.Name && maybe(&o) })
+	}
+	if slices.ContainsFunc(to.Metrics, func(m Metric) bool { return m.Threshold > 0 }) {
+		return
+	}
+	for at := -1; ; largest = to.Metrics[at].Name {
+		most := -1
+		for i, m := range to.Metrics {
+			if m.Parent == largest && m.Name != useful && (most < 0 || m.Share > to.Metrics[most].Share) {
+				most = i
+			}
+		}
+		if most < 0 {
+			if at >= 0 {
+				to.Metrics[at].Follow = true
+			}
+			return
+		}
+		at = most
+	}
+}
+
+// missing lists what events are missing for: parts of metrics that are high first, and of the larger.
+func (c *counting) missing(to *Metrics) {
+	parents := []*Metric{{}}
+	for i := range to.Metrics {
+		parents = append(parents, &to.Metrics[i])
+	}
+	slices.SortStableFunc(parents, func(a, b *Metric) int {
+		worth := func(m *Metric) float64 {
+			if m.Name == useful && m.Threshold == 0 {
+				return 0
+			}
+			return m.Share
+		}
+		return cmp.Or(cmp.Compare(min(a.Level, 1), min(b.Level, 1)), cmp.Compare(b.High, a.High), cmp.Compare(worth(b), worth(a)))
+	})
+	for _, parent := range parents {
+		lacks := Missing{Parent: parent.Name}
+		var need []string
+		for _, m := range c.f.metrics {
+			if m.parent != parent.Name {
+				continue
+			}
+			events := c.eventsOf(&m)
+			need = append(need, events...)
+			if c.known[m.name] != nil {
+				continue
+			}
+			lacks.Metrics = append(lacks.Metrics, m.name)
+			for _, e := range events {
+				if c.x.countedEvent(e) == nil && !slices.Contains(lacks.Events, e) {
+					lacks.Events = append(lacks.Events, e)
+				}
+			}
+		}
+		if len(lacks.Events) == 0 {
+			continue
+		}
+		for name := parent.Name; name != ""; {
+			i := slices.IndexFunc(c.f.metrics, func(m metric) bool { return m.name == name })
+			need = append(c.eventsOf(&c.f.metrics[i]), need...)
+			name = c.f.metrics[i].parent
+		}
+		lacks.Record = c.f.record(append(c.levelOne(), need...))
+		to.Missing = append(to.Missing, lacks)
+	}
+}
+
+// levelOne lists the events of the four shares of level 1.
+func (c *counting) levelOne() (events []string) {
+	for i := range c.f.metrics[:4] {
+		events = append(events, c.eventsOf(&c.f.metrics[i])...)
+	}
+	return events
+}
+
+// eventsOf lists the events of the published formula of m, and of the metrics in it.
+func (c *counting) eventsOf(m *metric) []string {
+	events := namesIn(m.formulas[0], false)
+	for _, name := range namesIn(m.formulas[0], true) {
+		if i := slices.IndexFunc(c.f.metrics, func(o metric) bool { return o.name == strings.ReplaceAll(name, "_", " ") }); i >= 0 {
+			events = append(events, c.eventsOf(&c.f.metrics[i])...)
+		}
+	}
+	return events
+}
+
+// record returns the command that records events beside cycles.
+func (f *family) record(events []string) string {
+	var group, others []string
+	for _, e := range events {
+		switch {
+		case slices.Contains(f.group, e):
+			if !slices.Contains(group, e) {
+				group = append(group, e)
+			}
+			continue
+		case slices.Contains(spellings[e], "cycles"):
+			continue
+		case slices.Contains(spellings[e], "instructions"):
+			e = "instructions"
+		case strings.Contains(e, ","):
+			e = "cpu/" + e + "/"
+		}
+		if !slices.Contains(others, e) {
+			others = append(others, e)
+		}
+	}
+	list := "cycles"
+	if len(group) > 0 { // the second of the group is what is sampled
+		list = "{" + strings.Join(append([]string{f.group[0], "cycles"}, group...), ",") + "}:S"
+	}
+	return "perf record -e '" + strings.Join(append([]string{list}, others...), ",") + "' -- CMD"
 }
 
 // in counts the samples in p, in all of ip or in all images.
