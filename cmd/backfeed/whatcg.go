@@ -23,12 +23,20 @@ unexplained  what of stalls no cause can explain
 uncounted    code whose executions are not known, so that least and stall are not
 kernel, elsewhere  samples that are in no procedure of an image that is here
 
-The four shares of the top-down method are made from events that count places of the pipeline, where
-the recording has them. Otherwise they are estimated from causes, and are ranges.
+The shares of the top-down method are made from events that count places of the pipeline, where the recording
+has them: four at level 1, and their parts down to level 3, by the formulas that Intel publishes for Skylake, Ice
+Lake and Golden Cove, AMD for Zen 4 and 5, Arm for Neoverse V1 to V3, N2 and N3. Each has the range that
+chance makes of its samples, with 95 % confidence, and Intel's the threshold above which it is high, as its parent must
+be, too. Below the table is what to do about those that are high; where nothing is published, about the largest
+loss. What the recording has no events for is left out, and so are its parts; the last line is a command that records
+more. Where events took turns on counters, counts are scaled to all of the time, and the column reliability is the
+part of it in which those of a metric were counted (multiplexing reliability). Files of perf do not tell: record few events
+at once. Without such events, the four shares are estimated from causes, and are ranges.
 
 --cause lists the procedures that one cause may cost most; with mispredict, also how many of their branches are
 expected to be mispredicted by where they go, for 1000 instructions of the recording. ` + procHelp,
 	examples: `backfeed whatcg app.bfr
+backfeed whatcg perf.data
 backfeed whatcg app.bfr --proc lookup
 backfeed whatcg app.bfr --cause mispredict -n 5`,
 	run: runWhatcg,

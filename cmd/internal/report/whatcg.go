@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
+	"backfeed/sample"
 )
 
 // A SpentRow is a part of the time.
@@ -31,6 +33,34 @@ type TopDownShares struct {
 	BadSpeculation [2]float64 `json:"bad_speculation"`
 	FrontEnd       [2]float64 `json:"front_end"`
 	BackEnd        [2]float64 `json:"back_end"`
+
+	Processor string       `json:"processor,omitempty"` // whose formulas there are
+	Formulas  string       `json:"formulas,omitempty"`  // where they are published
+	Metrics   []MetricRow  `json:"metrics,omitempty"`   // that were counted, each followed by its parts
+	Missing   []MissingRow `json:"missing,omitempty"`   // what is most worth knowing first
+}
+
+// A MetricRow is a metric of top-down, of level 1 to 3.
+type MetricRow struct {
+	Metric      string     `json:"metric"`           // as its maker calls it
+	Parent      string     `json:"parent,omitempty"` // of level 2 and 3
+	Level       int        `json:"level"`
+	Of          string     `json:"of"` // slots, cycles or stalls: what the share is of
+	Share       float64    `json:"share"`
+	Range       [2]float64 `json:"range"`                 // of the share, with 95 % confidence
+	Threshold   float64    `json:"threshold,omitempty"`   // above it the metric is high, if its parent is; absent where none is published
+	High        string     `json:"high,omitempty"`        // yes, no, or maybe where the threshold is within the range
+	Reliability float64    `json:"reliability,omitempty"` // the part of the time in which its events were counted; absent where that is not known
+	First       bool       `json:"first,omitempty"`       // look at it first
+	Next        string     `json:"next"`                  // what to do if it is high
+}
+
+// A MissingRow is what lacks events.
+type MissingRow struct {
+	Parent  string   `json:"parent,omitempty"` // of the metrics; absent is level 1
+	Metrics []string `json:"metrics"`
+	Events  []string `json:"events"`
+	Record  string   `json:"record"` // a command that records them, with what leads there
 }
 
 // A WhatCG is what whatcg prints as JSON.
@@ -92,12 +122,29 @@ func NewWhatCG(prof *infer.Profile, x *explain.Explainer, of Subject) *WhatCG {
 		doc.Name = NameOf(p.Name)
 	}
 	doc.Cycles, doc.Spent = sum.Cycles, SpentRows(&sum)
-	td, counted := x.CountedTopDown(of.Image, p)
+	doc.TopDown = NewTopDown(x.CountedMetrics(of.Image, p), &sum)
+	return doc
+}
+
+// NewTopDown has the shares as they were counted, or else as sum estimates them; m may be nil.
+func NewTopDown(m *explain.Metrics, sum *explain.Summary) TopDownShares {
+	td, counted := m.TopDown()
 	if !counted {
 		td = sum.TopDown()
 	}
 	pair := func(r explain.Range) [2]float64 { return [2]float64{r.Least, r.Most} }
-	doc.TopDown = TopDownShares{!counted, pair(td.Retiring), pair(td.BadSpeculation), pair(td.FrontEnd), pair(td.BackEnd)}
+	doc := TopDownShares{Estimated: !counted, Retiring: pair(td.Retiring), BadSpeculation: pair(td.BadSpeculation), FrontEnd: pair(td.FrontEnd), BackEnd: pair(td.BackEnd)}
+	if m == nil {
+		return doc
+	}
+	doc.Processor, doc.Formulas = m.Processor, m.Source
+	for _, c := range m.Metrics {
+		doc.Metrics = append(doc.Metrics, MetricRow{Metric: c.Name, Parent: c.Parent, Level: c.Level, Of: c.Of, Share: c.Share, Range: pair(c.Range),
+			Threshold: c.Threshold, High: c.High.String(), Reliability: c.Reliability, First: c.Follow, Next: c.Next})
+	}
+	for _, c := range m.Missing {
+		doc.Missing = append(doc.Missing, MissingRow(c))
+	}
 	return doc
 }
 
@@ -146,8 +193,8 @@ func (doc *WhatCG) Text(w io.Writer, style Style) error {
 	if err := writeSpent(w, doc.Spent, style); err != nil {
 		return err
 	}
-	_, err := Fprintf(w, style, "\n%s\n", doc.TopDown.line())
-	return err
+	fmt.Fprintln(w)
+	return doc.TopDown.write(w, style)
 }
 
 func writeSpent(w io.Writer, rows []SpentRow, style Style) error {
@@ -162,14 +209,141 @@ func writeSpent(w io.Writer, rows []SpentRow, style Style) error {
 	return t.Print(w, style)
 }
 
-// line is the top-down shares in words.
-func (td *TopDownShares) line() string {
-	from := "counted"
+// write writes the counted metrics as a tree, what to look at first, and how to record what is missing.
+func (td *TopDownShares) write(w io.Writer, style Style) error {
 	if td.Estimated {
-		from = "estimated from the causes"
+		Fprintf(w, style, "%s\n", td.line())
 	}
-	return fmt.Sprintf("Top-down, %s: retiring %s, bad speculation %s, front-end bound %s, back-end bound %s.",
-		from, percentRange(td.Retiring), percentRange(td.BadSpeculation), percentRange(td.FrontEnd), percentRange(td.BackEnd))
+	if len(td.Metrics) > 0 {
+		if td.Estimated {
+			fmt.Fprintln(w)
+		}
+		Fprintf(w, style, "Top-down, counted: metrics of %s, by %s\n\n", td.Processor, td.Formulas)
+		if err := td.table(false).Print(w, style); err != nil {
+			return err
+		}
+		first := td.first()
+		if len(first) > 0 {
+			fmt.Fprintln(w)
+		}
+		for _, line := range first {
+			Fprintf(w, style, "%s\n", line)
+		}
+	}
+	what, command := td.missing()
+	if what == "" {
+		return nil
+	}
+	Fprintf(w, style, "\n%s\n", what)
+	_, err := fmt.Fprintf(w, "    %s\n", command) // in one line, to be copied
+	return err
+}
+
+// table is the counted metrics, those of a level deeper further in; in pages, with what to do.
+func (td *TopDownShares) table(page bool) *Table {
+	thresholds := slices.ContainsFunc(td.Metrics, func(m MetricRow) bool { return m.Threshold > 0 })
+	shared := slices.ContainsFunc(td.Metrics, func(m MetricRow) bool { return m.Reliability > 0 && m.Reliability < sample.AlwaysCounted })
+	columns := []Column{Right("share"), Right("range, 95 %"), Left("of")}
+	if shared {
+		columns = append(columns, Right("reliability"))
+	}
+	if thresholds {
+		columns = append(columns, Right("high above"), Left("high"))
+	}
+	if page {
+		columns = append([]Column{Left("metric").Main()}, columns...)
+		columns = append(columns, Sentences("if it is high"))
+	} else {
+		columns = append(columns, Left("metric").Main())
+	}
+	t := NewTable(columns...)
+	for _, m := range td.Metrics {
+		name := strings.Repeat("  ", m.Level-1) + m.Metric
+		cells := []string{Percent(m.Share), tenths(m.Range), m.Of}
+		if shared {
+			reliability := "unknown"
+			if m.Reliability > 0 {
+				reliability = Percent(m.Reliability)
+			}
+			cells = append(cells, reliability)
+		}
+		if thresholds {
+			cells = append(cells, fmt.Sprintf("%.0f %%", 100*m.Threshold), m.High)
+		}
+		if page {
+			next := ""
+			if m.High != "no" {
+				next = m.Next
+			}
+			t.Row(append(append([]string{strings.Repeat("\u00a0\u00a0", m.Level-1) + m.Metric}, cells...), next)...)
+			continue
+		}
+		t.Row(append(cells, name)...)
+	}
+	return t
+}
+
+func tenths(r [2]float64) string { return fmt.Sprintf("%.1f to %.1f %%", 100*r[0], 100*r[1]) }
+
+// first says what to look at first, and what to do about it.
+func (td *TopDownShares) first() (lines []string) {
+	for _, m := range td.Metrics {
+		if !m.First {
+			continue
+		}
+		is := map[string]string{"yes": "is high", "maybe": "may be high"}[m.High]
+		if is == "" {
+			is = "is the largest loss"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s. %s", m.Metric, is, m.Next))
+	}
+	if len(lines) == 0 && slices.ContainsFunc(td.Metrics, func(m MetricRow) bool { return m.Threshold > 0 }) {
+		lines = []string{"Nothing is above its threshold."}
+	}
+	return lines
+}
+
+// missing says what is most worth recording next, and how; nothing where that is parts of what is not high.
+func (td *TopDownShares) missing() (what, command string) {
+	for _, m := range td.Missing {
+		if m.Parent == "" {
+			if td.Estimated {
+				return "Events of counters tell better, where the processor has them:", m.Record
+			}
+			continue
+		}
+		for _, c := range td.Metrics {
+			if c.Metric == m.Parent && c.High != "no" {
+				return fmt.Sprintf("To know of %s (%s), record these events, too:", m.Parent, strings.Join(m.Metrics, ", ")), m.Record
+			}
+		}
+	}
+	return "", ""
+}
+
+// HTML is what was counted as a part of a page, and how to record what is missing.
+func (td *TopDownShares) HTML() (template.HTML, error) {
+	var b template.HTML
+	if len(td.Metrics) > 0 {
+		t, err := td.table(true).HTML("metrics of " + td.Processor + ", by " + td.Formulas)
+		if err != nil {
+			return "", err
+		}
+		b += t
+		for _, line := range td.first() {
+			b += template.HTML("<p>" + template.HTMLEscapeString(line) + "</p>\n")
+		}
+	}
+	if what, command := td.missing(); what != "" {
+		b += template.HTML("<p>" + template.HTMLEscapeString(what) + " <code>" + template.HTMLEscapeString(command) + "</code></p>\n")
+	}
+	return b, nil
+}
+
+// line is the four estimated shares in words.
+func (td *TopDownShares) line() string {
+	return fmt.Sprintf("Top-down, estimated from the causes: retiring %s, bad speculation %s, front-end bound %s, back-end bound %s.",
+		percentRange(td.Retiring), percentRange(td.BadSpeculation), percentRange(td.FrontEnd), percentRange(td.BackEnd))
 }
 
 func percentRange(r [2]float64) string { return fmt.Sprintf("%.0f to %.0f %%", 100*r[0], 100*r[1]) }

@@ -293,10 +293,12 @@ func table(t *report.Table, caption string) func() (template.HTML, error) {
 func (v *View) addCauses(s *sheet, href func(cause string) string) {
 	s.add("causes", "Causes", text("What the model expects, and the causes of stalls that cannot be ruled out. The strong part of a bar is certain, the faint part possible: ranges overlap where each of several causes may explain a stall. A line marks what the likeliest culprits of all stalls explain. Of a range wider than half of all, only what is certain is drawn: the samples do not tell the rest."),
 		ranges(fmt.Sprintf("the recording, %s cycles", report.Count(v.total.Cycles)), report.Causes(&v.total), href))
-	if t, ok := v.x.CountedTopDown(nil, nil); ok {
-		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014) of user code, from the counters of the recording."), ranges("", report.TopDown(t), nil))
+	m := v.x.CountedMetrics(nil, nil)
+	shares := report.NewTopDown(m, &v.total)
+	if t, ok := m.TopDown(); ok {
+		s.add("topdown", "Top down", text("The top-down method (Yasin, ISPASS 2014) of user code, from the counters of the recording: level 1, and below it as many parts as there are events for."), ranges("", report.TopDown(t), nil), shares.HTML)
 	} else {
-		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014), estimated from samples of time. The strong part of a bar is certain, the faint part possible; of a range wider than half of all, only the certain part is drawn."), ranges("", report.TopDown(v.total.TopDown()), nil))
+		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014), estimated from samples of time. The strong part of a bar is certain, the faint part possible; of a range wider than half of all, only the certain part is drawn."), ranges("", report.TopDown(v.total.TopDown()), nil), shares.HTML)
 	}
 }
 
