@@ -124,7 +124,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	case next != "" && *out != "-":
 		c.warn("next: "+next, prose.ShellWord(*out))
 	}
-	c.tellThin(src, "merge several recordings")
+	c.tellThin(src, ", or merge several recordings")
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"backfeed/cmd/internal/emit"
@@ -67,15 +66,15 @@ func runPGO(c *cli, args []string) error {
 	if err := c.emit(*out, keep, emit.Go, src, emit.Options{Image: *want, Wrote: &built}); err != nil {
 		return err
 	}
-	c.tellThin(src, fmt.Sprintf("raise -F from %d Hz", opt.Frequency))
+	c.tellThin(src, record.OrRaise(opt.Frequency))
 	c.tellGoBuild(*out, src, built)
 	return record.CommandError(opt, stats)
 }
 
-// tellThin warns of a profile of few samples, unless something was counted exactly.
+// tellThin warns of a profile of few samples, unless something was counted exactly. What helps is to record for longer, or what is said otherwise.
 func (c *cli) tellThin(src *input.Session, otherwise string) {
 	if n := src.Asked(); n < gate.FewSamples && src.Recording.Observed(nil).Counted == 0 {
-		c.warn("%d samples make a thin profile: record for longer, or %s", n, otherwise)
+		c.warn("%d samples make a thin profile: record for longer%s", n, otherwise)
 	}
 }
 

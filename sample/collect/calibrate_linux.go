@@ -33,7 +33,7 @@ func CalibrateCost() (time.Duration, error) {
 		return 0, err
 	}
 	// Besides samples there are the tick's interrupts, of which there are few.
-	if len(gaps) < calibrateRate/100 {
+	if len(gaps) < TimerRate(calibrateRate)/100 {
 		return 0, errors.New("too few samples in a tenth of a second: this machine is too busy to calibrate")
 	}
 	slices.Sort(gaps)

@@ -153,7 +153,7 @@ func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, er
 		mhz := w.clock(cpu)
 		ev := w.sampled(w.period(opt.Frequency, mhz))
 		if len(opt.Events) > 0 {
-			ev.Period = cmp.Or(opt.Period, w.eventPeriod(opt.Frequency, mhz))
+			ev.Period = w.stands(cmp.Or(opt.Period, w.eventPeriod(opt.Frequency, mhz)))
 		}
 		s.events = append(s.events, sampledEvent{perf: w, event: ev, counts: sample.NewCounts(cpu, ev)})
 	}
@@ -185,10 +185,11 @@ func (s *session) samplers() (fds []int) {
 	return fds
 }
 
-// pausable are those of which samples may be missed: where each event is one, none may.
+// pausable are those of which samples may be missed: where each event is one, none may. Nor are those that come
+// with each step of the kernel's timers, which no pause moves.
 func (s *session) pausable() (fds []int) {
 	for i := range s.events {
-		if s.events[i].event.Period > 1 {
+		if ev := &s.events[i]; ev.event.Period > 1 && !ev.perf.stepped(ev.event.Period) {
 			fds = append(fds, s.events[i].fds...)
 		}
 	}
@@ -305,7 +306,7 @@ func (s *session) openThread(tid int, bits uint64) error {
 		}
 		for e := 0; e < len(s.events) && err == nil; e++ {
 			ev := &s.events[e]
-			attr := samplerAttr(ev.perf, ev.event.Period, len(s.events) > 1)
+			attr := samplerAttr(ev.perf, ev.perf.asked(ev.event.Period), len(s.events) > 1)
 			attr.Bits |= bits
 			if fd, err = s.openEvent(attr, tid, cpu, &ev.fds); err != nil {
 				break
@@ -653,6 +654,7 @@ func (s *session) drain() error {
 func (s *session) keepOutOfStep() (stop func()) {
 	p := pacer{
 		period: time.Second / time.Duration(s.opt.Frequency),
+		step:   timerStep(),
 		rand:   rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	}
 	quit, done := make(chan struct{}), make(chan struct{})

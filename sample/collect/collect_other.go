@@ -22,6 +22,12 @@ func Record(context.Context, Options) (*sample.Recording, *Stats, error) {
 // Probe reports which events can be sampled here: none.
 func Probe() ([]Attempt, error) { return nil, unavailable }
 
+// TimerRate is how often a timer samples that is asked for hz samples a second: nothing samples here.
+func TimerRate(hz int) int { return hz }
+
+// SlowTimers says why TimerRate is less than hz.
+func SlowTimers(int) *Unavailable { return nil }
+
 // Alive reports whether a process has not ended yet: of what cannot be recorded nobody
 // asks.
 func Alive(int) bool { return false }

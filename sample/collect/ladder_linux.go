@@ -133,12 +133,38 @@ func (w *perfEvent) sampled(period uint64) sample.Event {
 // retire per cycle.
 func (w *perfEvent) period(hz, mhz int) uint64 {
 	if w.unit == "ns" {
-		return uint64(time.Second) / uint64(hz)
+		return w.stands(uint64(time.Second) / uint64(hz))
 	}
 	if mhz == 0 {
 		mhz = 2000 // the true rate is then off by as much as the clock is
 	}
 	return uint64(mhz) * 1e6 / uint64(hz)
+}
+
+// stands returns what a sample stands for that is asked for once in period: of a timer, no less than lies
+// between two moments at which timers fire.
+func (w *perfEvent) stands(period uint64) uint64 {
+	if w.unit == "ns" {
+		return max(period, uint64(timerStep()))
+	}
+	return period
+}
+
+// sooner is what part of a step a timer is asked for that is to fire at each. It must have passed since the timer was
+// started, so of a whole step each start would cost a sample.
+const sooner = 8
+
+// asked is the period to ask the kernel for where a sample is to stand for period.
+func (w *perfEvent) asked(period uint64) uint64 {
+	if w.stepped(period) {
+		return uint64(timerStep()) / sooner
+	}
+	return period
+}
+
+// stepped reports whether there is a sample at each step of the kernel's timers, if it is to be once in period.
+func (w *perfEvent) stepped(period uint64) bool {
+	return w.unit == "ns" && period <= uint64(timerStep())
 }
 
 // attr returns the attributes of w that do not depend on what is sampled.

@@ -18,6 +18,7 @@ import (
 // and a uniform length of up to a period makes them independent of those before.
 type pacer struct {
 	period time.Duration // between two samples
+	step   time.Duration // a pause takes no less: see timerStep
 	rand   *rand.Rand
 }
 
@@ -31,12 +32,15 @@ const (
 	// pauseCost bounds the share of time that switching off and on may take. It
 	// grows with processors and threads, to which each change must be carried.
 	pauseCost = 100
+	// pauseSteps bounds the share that pauses take where timers fire at ticks
+	// only: each then lasts a step and a half.
+	pauseSteps = 75
 )
 
 // next returns how long to sample and how long to pause after that. cost is how
 // long switching off and on took the last time.
 func (p *pacer) next(cost time.Duration) (run, pause time.Duration) {
-	every := max(pauseEvery, pauseCost*cost)
+	every := max(pauseEvery, pauseCost*cost, pauseSteps*p.step)
 	run = every/2 + time.Duration(p.rand.Int64N(int64(every)))
 	pause = time.Duration(p.rand.Int64N(int64(max(1, min(p.period, maxPause)))))
 	return run, pause

@@ -128,6 +128,7 @@ func newTracer(opt Options, tried []Attempt) (*tracer, error) {
 	if len(opt.Events) > 0 && opt.Period > 0 {
 		t.period = max(time.Duration(opt.Period), minTracePeriod)
 	}
+	t.period = wholeSteps(t.period, timerStep())
 	t.interval = t.period
 	t.tally = tally{
 		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
@@ -475,7 +476,7 @@ func (t *tracer) schedule(now time.Time) {
 			mean /= 2
 			t.missed--
 		}
-		t.next = t.next.Add(1 + time.Duration(t.rand.Int64N(2*int64(mean))))
+		t.next = t.next.Add(t.gap(mean, timerStep()))
 	}
 	t.wake = t.next
 	latest := now.Add(maxTracePeriod)
@@ -489,6 +490,24 @@ func (t *tracer) schedule(now time.Time) {
 		t.wake = f.again.due
 	}
 	t.alarm.set(t.wake.Sub(now))
+}
+
+// gap draws the time from one look to the next, of that mean. Where timers fire at ticks only, each look is at one of its
+// own: of two between the same ticks, the second would be left out.
+func (t *tracer) gap(mean, step time.Duration) time.Duration {
+	if step == 0 {
+		return 1 + time.Duration(t.rand.Int64N(2*int64(mean)))
+	}
+	steps := max(1, int64((mean+step/2)/step))
+	return time.Duration(1+t.rand.Int64N(2*steps-1)) * step
+}
+
+// wholeSteps returns d, or where timers fire at ticks only, so many of the times between two as last no less.
+func wholeSteps(d, step time.Duration) time.Duration {
+	if step == 0 {
+		return d
+	}
+	return (d + step - 1) / step * step
 }
 
 // await waits for a tracee to stop or end, or for the timer, and leaves it as it is: were this process killed
@@ -738,7 +757,7 @@ func (t *tracer) look(now time.Time) {
 		}
 	}
 	if t.budget.due(now) {
-		t.interval = t.budget.spent(now, t.own(), t.stats.Program, t.period)
+		t.interval = wholeSteps(t.budget.spent(now, t.own(), t.stats.Program, t.period), timerStep())
 	}
 }
 

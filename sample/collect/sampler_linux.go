@@ -227,6 +227,9 @@ func (s *sampler) units() []float64 {
 // setPeriod changes the period of an event on the processor of index i, and says what a sample of
 // it stands for from now on.
 func (s *sampler) setPeriod(i, event int, period, worth uint64) {
+	if w := &s.kinds[event]; w.stepped(period) {
+		period, worth = w.asked(period), w.stands(period)
+	}
 	s.events.setPeriod(i, event, period)
 	s.setWorth(s.cpus[i], event, worth)
 }

@@ -130,6 +130,9 @@ func (s *System) open() error {
 		return err
 	}
 	opt := &s.sampler.opt
+	if u := steppedTick(); opt.Tick && u != nil {
+		return u
+	}
 	var symbols kernel.Symbols
 	if opt.Kernel || opt.Tick { // to read them takes as long as all else here
 		if symbols, err = kernel.ReadSymbols(); err != nil {
@@ -171,6 +174,11 @@ func (s *System) open() error {
 
 // Without says which parts of what was asked for the kernel refuses, and why. The others work.
 func (s *System) Without() []*Unavailable { return s.sampler.without }
+
+// Timer reports whether s samples by timers of its own and by nothing else, so that TimerRate is its rate at most.
+func (s *System) Timer() bool {
+	return !s.sampler.opt.Tick && !slices.ContainsFunc(s.sampler.kinds, func(w perfEvent) bool { return w.unit != "ns" })
+}
 
 // tendEvery is how often the rings of mappings are read and periods may change.
 // By a timer: a thread that waits in poll keeps the Go runtime awake. Each time

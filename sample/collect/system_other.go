@@ -29,6 +29,9 @@ func (*System) Used() time.Duration { return 0 }
 // SetFrequency is never reached.
 func (*System) SetFrequency(int) error { return noSystem }
 
+// Timer is never reached.
+func (*System) Timer() bool { return false }
+
 // Without is never reached.
 func (*System) Without() []*Unavailable { return nil }
 

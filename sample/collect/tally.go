@@ -271,7 +271,7 @@ func (t *tally) sampled(rec *record) error {
 
 // add takes in a sample, by its mode and its time.
 func (t *tally) add(s *sampleRecord, misc uint16, time uint64) {
-	t.counts.Weight += s.period
+	t.counts.Weight += max(s.period, t.counts.Event.Period) // a timer may have been asked for sooner: see perfEvent.asked
 	t.progress.Samples++
 	t.counts.AddOrigin(t.threads.Origin(s.pid, s.tid, ""), 1)
 	t.counts.AddProcessor(s.cpu, 1)

@@ -111,9 +111,9 @@ var machines = map[string]machine{
 	"arm64": {qemu: []string{"qemu-system-aarch64", "-M", "virt", "-cpu", "max,pmu=on,pauth-impdef=on", "-smp", "2"}, boot: "console=ttyAMA0"},
 }
 
-// run runs jobs on a kernel, and returns what became of them, and the processor time that it took. The
+// run runs jobs on the kernel of a guest, and returns what became of them, and the processor time that it took. The
 // console's text goes to log.
-func (f *fetched) run(ctx context.Context, content files, jobs []job, more []string, log io.Writer) ([]ran, time.Duration, error) {
+func (f *fetched) run(ctx context.Context, content files, jobs []job, g guest, log io.Writer) ([]ran, time.Duration, error) {
 	b, err := json.Marshal(jobs)
 	if err != nil {
 		return nil, 0, err
@@ -131,9 +131,9 @@ func (f *fetched) run(ctx context.Context, content files, jobs []job, more []str
 		return nil, 0, err
 	}
 	m := machines[f.arch]
-	args := append(slices.Clone(m.qemu[1:]), more...)
+	args := append(slices.Clone(m.qemu[1:]), g.qemu...)
 	args = append(args, "-m", "2G", "-accel", "tcg,thread=single", "-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio",
-		"-kernel", f.image, "-initrd", archive.Name(), "-append", m.boot+" quiet loglevel=4 panic=-1 oops=panic rdinit=/init")
+		"-kernel", f.image, "-initrd", archive.Name(), "-append", m.boot+" "+g.boot+" quiet loglevel=4 panic=-1 oops=panic rdinit=/init")
 	limit := 120 // to boot
 	for _, j := range jobs {
 		limit += 2 * j.Seconds // of a host that has other things to do; the guest ends them by its own clock

@@ -7,6 +7,7 @@ type guest struct {
 	kernel
 	variant string   // "" is the usual machine
 	qemu    []string // arguments beside the machine's
+	boot    string   // likewise, of the kernel
 }
 
 func (g guest) String() string {
@@ -23,13 +24,15 @@ var counted = []string{"-icount", "shift=0"}
 // guests are Debian 11 to 13, which most servers run, and the newest kernel there is. The processor of the
 // AArch64 machine has a PMU.
 var guests = []guest{
-	{kernel{"sid", "", "amd64"}, "", nil}, // those that take longest are first
-	{kernel{"trixie", "6.12", "arm64"}, "", counted},
-	{kernel{"bookworm", "6.1", "amd64"}, "", nil},
-	{kernel{"bookworm", "6.1", "arm64"}, "", counted},
-	{kernel{"bullseye", "5.10", "amd64"}, "", nil},
-	{kernel{"trixie", "6.12", "amd64"}, "", nil},
-	{kernel{"trixie", "6.12", "arm64"}, "time", nil},
+	{kernel{"sid", "", "amd64"}, "", nil, ""}, // those that take longest are first
+	{kernel{"trixie", "6.12", "arm64"}, "", counted, ""},
+	{kernel{"bookworm", "6.1", "amd64"}, "", nil, ""},
+	{kernel{"bookworm", "6.1", "arm64"}, "", counted, ""},
+	{kernel{"bullseye", "5.10", "amd64"}, "", nil, ""},
+	{kernel{"trixie", "6.12", "amd64"}, "", nil, ""},
+	{kernel{"trixie", "6.12", "arm64"}, "time", nil, ""},
+	// No high-resolution timers. One processor: two take turns, and each would miss the ticks of the other's.
+	{kernel{"trixie", "6.12", "amd64"}, "ticks", append([]string{"-smp", "1"}, counted...), "highres=off"},
 }
 
 const nobody = 65534
@@ -75,7 +78,7 @@ var sets = []set{
 	{name: "features as root", pkg: "cmd", run: "^TestFeatures$", seconds: 480, on: ownKernel},
 	{name: "features as user", pkg: "cmd", run: "^TestFeatures$", uid: nobody, seconds: 300, on: ownKernel},
 	{name: "features by time as root", pkg: "cmd", run: "^TestFeatures$/^(own-processes|ptrace|tick|hardware-counters)$", seconds: 480, on: only("trixie-arm64-time")},
-	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 120},
+	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 120, on: highRes},
 	{name: "the kernel's code", pkg: "cmd", run: "^TestKernelCode$", seconds: 480, on: only("bullseye-amd64", "sid-amd64", "bookworm-arm64", "trixie-arm64")},
 	{name: "stacks as root", pkg: "cmd", run: "^TestUnwind$", seconds: 480, on: ownKernel},
 	{name: "waits as root", pkg: "cmd", run: "^(TestOffCPU|TestOffCPUOften|TestOffCPUAsleep|TestThirds)$", seconds: 480, on: ownKernel},
@@ -83,11 +86,15 @@ var sets = []set{
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 540, on: only("bookworm-amd64")},
 	{name: "following on AArch64", pkg: "collect", run: "^TestFollow.*$", sysctl: "kernel.perf_event_paranoid=2", seconds: 240, on: only("trixie-arm64-time")},
+	{name: "samples at ticks", pkg: "collect", run: "^TestTimerStepTime$", sysctl: "kernel.perf_event_paranoid=2", seconds: 120, on: only("trixie-amd64-ticks")},
 	{name: "probes on AArch64", pkg: "collect", run: "^(TestProberTrial|TestProbeCounts|TestProbeCountsOf)$", seconds: 240, on: only("trixie-arm64")},
 }
 
-// ownKernel leaves out the guest that has the kernel of another one.
-func ownKernel(g guest) bool { return g.variant != "time" }
+// ownKernel leaves out guests that have the kernel of another one.
+func ownKernel(g guest) bool { return g.variant == "" }
+
+// highRes leaves out the guest without high-resolution timers.
+func highRes(g guest) bool { return g.variant != "ticks" }
 
 // only is those guests alone.
 func only(names ...string) func(guest) bool {

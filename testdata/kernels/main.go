@@ -172,11 +172,11 @@ func (r *result) boot(ctx context.Context, b *builder, o options) {
 		defer f.Close()
 		log = f
 	}
-	ran, used, err := kernel.run(ctx, content, jobs, r.qemu, log)
+	ran, used, err := kernel.run(ctx, content, jobs, r.guest, log)
 	if len(ran) == 0 && ctx.Err() == nil { // it did not boot, for which nothing is to blame that is tested here
 		fmt.Fprintf(log, "\n@@ once more: %v\n", err)
 		var more time.Duration
-		ran, more, err = kernel.run(ctx, content, jobs, r.qemu, log)
+		ran, more, err = kernel.run(ctx, content, jobs, r.guest, log)
 		used += more
 	}
 	r.used = used

@@ -169,6 +169,11 @@ func Open(opt Options) (_ *Agent, err error) {
 			opt.Without(u)
 		}
 	}
+	if slow := collect.SlowTimers(opt.System.Frequency); slow != nil && sys.Timer() {
+		a.log.Warn("fewer samples than asked for", "why", slow.Reason())
+		a.opt.System.Frequency = collect.TimerRate(opt.System.Frequency)
+		a.budget.most = a.opt.System.Frequency
+	}
 	a.sampler = sys
 	if opt.Calibrate.Budget > 0 {
 		calibrating = true // New closes the log

@@ -262,7 +262,7 @@ func (d *demo) recordSampled(how string) error {
 	if err := output.WriteFile(filepath.Join(d.dir, "backfeed.bfr"), d.opt.Out, rec.Encode()); err != nil {
 		return err
 	}
-	hz := demoHz
+	hz := collect.TimerRate(demoHz)
 	if t := stats.Traced; t != nil {
 		hz = int(time.Second / t.Period) // lower, if it would have cost too much
 		if t.Why != "" {

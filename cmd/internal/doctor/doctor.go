@@ -251,6 +251,7 @@ func kernelFindings(root, goos string) []report.Finding {
 		{Group: "kernel", Name: "release", OK: release != "", Detail: release},
 		sysctl(read, "perf_event_paranoid", 2, "forbids no sampling of own processes", "`sysctl kernel.perf_event_paranoid=2` as root"),
 		sysctl(read, "kptr_restrict", 0, "kernel addresses are visible", "`sysctl kernel.kptr_restrict=0` as root, only to name kernel code"),
+		timersFinding(collect.SlowTimers(collect.DefaultFrequency), collect.TimerRate(collect.DefaultFrequency)),
 		have("BTF", exists("sys/kernel/btf/vmlinux"), "BPF programs find kernel types", "needs a kernel with CONFIG_DEBUG_INFO_BTF"),
 		have("uprobe_multi", contains(filepath.Join(root, "sys/kernel/btf/vmlinux"), "BPF_TRACE_UPROBE_MULTI"), "many places are probed at once", "needs Linux "+collect.Probes.Linux.String()+" or later, with BTF"),
 		have("uprobes", exists("sys/bus/event_source/devices/uprobe"), "outcomes of single branches can be counted", "needs a kernel with CONFIG_UPROBE_EVENTS"),
@@ -261,6 +262,15 @@ func kernelFindings(root, goos string) []report.Finding {
 	}
 	status, _ := read("proc/self/status")
 	return append(found, capabilityFindings(status)...)
+}
+
+// timersFinding says how often timers fire: at any rate, or hz times a second, because they are slow.
+func timersFinding(slow *collect.Unavailable, hz int) report.Finding {
+	const name = "high-resolution timers"
+	if slow == nil {
+		return yes("kernel", name, "samples of cpu-clock come at the rate that is asked for")
+	}
+	return no("kernel", name, fmt.Sprintf("samples of cpu-clock come at the tick, %d a second at most", hz), slow.Fix)
 }
 
 // contains reports whether a file has text in it.

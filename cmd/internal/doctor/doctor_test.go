@@ -114,6 +114,16 @@ func TestExperimentFindings(t *testing.T) {
 	}
 }
 
+func TestTimersFinding(t *testing.T) {
+	slow := &collect.Unavailable{Why: "slow", Fix: "boot another"}
+	got := findingLines([]report.Finding{timersFinding(nil, 997), timersFinding(slow, 250)})
+	for _, want := range []string{"high-resolution timers yes samples of cpu-clock come at the rate", "high-resolution timers no samples of cpu-clock come at the tick, 250 a second at most"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 func TestToolFindings(t *testing.T) {
 	look := func(name string) (string, error) {
 		if name == "go" || name == "perf" || name == "clang-19" || name == "clang-15" {

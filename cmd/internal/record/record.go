@@ -80,18 +80,29 @@ func drainUntil(ctx context.Context, sys calibrate.Sampler, every time.Duration,
 func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.SystemOptions) {
 	if rec.Samples() > 0 {
 		var events []string
+		timers := 0
 		for _, counts := range rec.Counts {
 			events = append(events, counts.Event.Name)
+			if counts.Event.Unit == "ns" && !opt.Tick {
+				timers++
+			}
 		}
 		text := fmt.Sprintf("%d samples of %s", rec.Samples(), strings.Join(events, ", "))
 		if !opt.Tick {
-			text += fmt.Sprintf(" at %d Hz", opt.Frequency)
+			hz := opt.Frequency
+			if timers == len(events) {
+				hz = collect.TimerRate(hz)
+			}
+			text += fmt.Sprintf(" at %d Hz", hz)
 		}
 		text += fmt.Sprintf("; images: %d", len(rec.ByImage()))
 		if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
 			text += "; in no image: " + list
 		}
 		l.Notify.Warn("%s", text)
+		if timers > 0 {
+			l.tellTimers(opt.Frequency)
+		}
 	}
 	if opt.OffCPU {
 		l.tellOff(rec, n.Off)
@@ -111,6 +122,13 @@ func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.
 		l.Notify.Warn("stacks of some code are by frame pointers alone: %d times there was no room for the rows of an image, or for a process", n.Shed)
 	}
 	l.tellLostRecords(n.LostRecords)
+}
+
+// tellTimers says that the kernel's timers fire less often than was asked for, where they do.
+func (l Live) tellTimers(hz int) {
+	if slow := collect.SlowTimers(hz); slow != nil {
+		l.Notify.Warn("%s", slow.Reason())
+	}
 }
 
 // tellOff says how much time threads were off the processor, and what is not known of it.
@@ -173,11 +191,13 @@ const clockAlike = 1.02
 func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int) {
 	if n := rec.Samples(); n > 0 {
 		var parts []string
+		timers := false
 		for _, c := range rec.Counts {
+			timers = timers || c.Event.Unit == "ns"
 			name, rate := c.Event.Name, every(c.Event) // how many that is in a second, the program decides
 			if !stats.Chosen {
 				if name = stats.Event(); c.Event.Unit == "ns" {
-					rate = fmt.Sprintf(" at %d Hz", hz)
+					rate = fmt.Sprintf(" at %d Hz", collect.TimerRate(hz))
 				}
 			}
 			parts = append(parts, fmt.Sprintf("%d samples of %s%s", c.Total, name, rate))
@@ -193,6 +213,9 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 			}
 		}
 		l.Notify.Warn("%s", text)
+		if timers {
+			l.tellTimers(hz)
+		}
 	}
 	l.tellTimes(stats.Times)
 	for _, e := range stats.Times {
@@ -263,10 +286,18 @@ func (l Live) tellLostRecords(n uint64) {
 // whyNone guesses why a recording has no samples.
 func whyNone(opt collect.Options, stats *collect.Stats) string {
 	if stats.Command != nil {
-		return fmt.Sprintf("%s used %v of processor time in user mode; run it longer, or raise -F from %d Hz",
-			opt.Command[0], stats.Command.UserTime().Round(time.Millisecond), opt.Frequency)
+		text := fmt.Sprintf("%s used %v of processor time in user mode; run it longer", opt.Command[0], stats.Command.UserTime().Round(time.Millisecond))
+		return text + OrRaise(opt.Frequency)
 	}
 	return "the processes used next to no processor time in user mode; record for longer, or while they have something to do"
+}
+
+// OrRaise is what else helps against few samples than to record for longer: a higher rate, where the kernel's timers have one.
+func OrRaise(hz int) string {
+	if collect.SlowTimers(hz) != nil {
+		return ""
+	}
+	return fmt.Sprintf(", or raise -F from %d Hz", hz)
 }
 
 // CommandError returns the error for a recorded command that failed.

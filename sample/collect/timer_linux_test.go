@@ -1,0 +1,125 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"backfeed/internal/testtool"
+	"backfeed/sample"
+)
+
+// stepped has this test run as if timers fired once in step.
+func stepped(t *testing.T, step time.Duration) {
+	t.Helper()
+	real := timerStep
+	timerStep = func() time.Duration { return step }
+	t.Cleanup(func() { timerStep = real })
+}
+
+// TestTimerPeriods: where timers fire at ticks only, a sample stands for no less than lies between two, and is asked
+// for sooner; at lower rates, and of counters, nothing changes.
+func TestTimerPeriods(t *testing.T) {
+	timer, counter := ladder[3], ladder[2]
+	const ms = 1_000_000
+	for _, tt := range []struct {
+		w             perfEvent
+		step          time.Duration
+		hz            int
+		stands, asked uint64
+	}{
+		{timer, 0, 1000, ms, ms},
+		{timer, 4 * time.Millisecond, 1000, 4 * ms, ms / 2},
+		{timer, 4 * time.Millisecond, 250, 4 * ms, ms / 2},
+		{timer, 4 * time.Millisecond, 100, 10 * ms, 10 * ms},
+		{counter, 4 * time.Millisecond, 1000, 2 * ms, 2 * ms}, // cycles, of 2 GHz
+	} {
+		stepped(t, tt.step)
+		period := tt.w.period(tt.hz, 2000)
+		if asked := tt.w.asked(period); period != tt.stands || asked != tt.asked {
+			t.Errorf("%s at %d Hz, steps of %v: a sample stands for %d, asked once in %d; want %d, %d", tt.w.name, tt.hz, tt.step, period, asked, tt.stands, tt.asked)
+		}
+	}
+}
+
+// TestTimerRate: what is said of the rate is what there is.
+func TestTimerRate(t *testing.T) {
+	stepped(t, 4*time.Millisecond)
+	if hz := TimerRate(997); hz != 250 {
+		t.Errorf("%d Hz, want 250", hz)
+	}
+	if slow := SlowTimers(997); slow == nil || !strings.Contains(slow.Why, "at its tick, 250 times a second and not 997, and each sample stands for the 4ms ") {
+		t.Errorf("at 997 Hz: %v", slow)
+	}
+	if slow := SlowTimers(199); slow != nil || TimerRate(199) != 199 {
+		t.Errorf("at 199 Hz: %v", slow)
+	}
+	stepped(t, 0)
+	if slow := SlowTimers(99_999); slow != nil || TimerRate(99_999) != 99_999 {
+		t.Errorf("with high-resolution timers: %v", slow)
+	}
+}
+
+// TestTimerGap: by ptrace, looks are on average as far apart as is asked for, and never two between the same ticks.
+func TestTimerGap(t *testing.T) {
+	tr := &tracer{rand: rand.New(rand.NewPCG(1, 2))}
+	const step = 4 * time.Millisecond
+	for _, mean := range []time.Duration{step / 4, step, 5 * step} {
+		var sum time.Duration
+		const n = 10_000
+		for range n {
+			gap := tr.gap(mean, step)
+			if gap < step || gap%step != 0 {
+				t.Fatalf("a gap of %v", gap)
+			}
+			sum += gap
+		}
+		if got, want := sum/n, max(mean, step); got < want*95/100 || got > want*105/100 {
+			t.Errorf("mean %v: %v", mean, got)
+		}
+	}
+	if got := wholeSteps(step+1, step); got != 2*step {
+		t.Errorf("%v in whole steps is %v", step+1, got)
+	}
+}
+
+// TestTimerStepTime: on a kernel without high-resolution timers, samples stand for the processor time that was used.
+func TestTimerStepTime(t *testing.T) {
+	testtool.Live(t, "records")
+	if timerStep() == 0 {
+		t.Skip("this kernel has high-resolution timers; go run ./testdata/kernels boots one without")
+	}
+	const within = 0.05
+	holds := func(t *testing.T, c *sample.Counts, used time.Duration) {
+		t.Helper()
+		if got := float64(c.Weight) / float64(used); got < 1-within || got > 1+within {
+			t.Errorf("%d samples of %v stand for %v, but %v were used", c.Delivered(), time.Duration(c.Event.Period), time.Duration(c.Weight), used)
+		}
+	}
+	exe := build(t, "a")
+	for _, tt := range []struct {
+		opt    Options
+		rounds string // millions: 7 ns each where this is tried
+	}{
+		{Options{Frequency: 997}, "30"},
+		{Options{Frequency: 997, Events: []string{ptraceClock}}, "30"},
+		{Options{Frequency: 97}, "90"},
+		{Options{Events: []string{cpuClock}, Period: uint64(timerStep()) / 3}, "30"},
+	} {
+		opt := tt.opt
+		opt.Command = []string{exe, "busy", tt.rounds}
+		c, stats := run(t, opt)
+		holds(t, c, stats.Command.UserTime())
+	}
+	for _, hz := range []int{997, 97} {
+		s := system(t, SystemOptions{Frequency: hz, Kernel: true})
+		spin(t, len(s.sampler.cpus))
+		start := time.Now()
+		s.Drain()
+		r := drains(t, s, 100*time.Millisecond, 700*time.Millisecond)
+		holds(t, r.Counts[0], time.Since(start)*time.Duration(len(s.sampler.cpus)))
+	}
+}
