@@ -194,6 +194,11 @@ func TestRecordSystem(t *testing.T) {
 			t.Errorf("samples of %s, which was not asked for", r.Path)
 		}
 	}
+	for _, r := range itemsOf[report.ProfSplitRow](t, "backfeed.prof-split/1", must(t, "prof", only, "--by", "cpu", "--format", "json")) {
+		if r.CPU == nil || r.Unknown || r.Samples == 0 {
+			t.Errorf("by processor: %+v, want each sample to have one", r)
+		}
+	}
 	into := filepath.Join(dir, "store")
 	if code, _, errs := runCLI(t, "record", "-a", "--tick", "-d", "1s", "--store", into, "--label", "rate=tick"); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, errs)

@@ -168,7 +168,7 @@ func (c *cli) profSplit(paths []string, opt *input.Options, by string, lines int
 	defer src.Close()
 	rows, known := report.ProfSplit(src.Recording, opt.Infer.Event, by)
 	if !known {
-		return fail.Errorf(fail.Nothing, "prof: nothing is known of samples by %s; want a file that record or perf record wrote, not a store: record knows control groups with -a, --callers, --calibrate and --off-cpu, and processors without", by)
+		return fail.Errorf(fail.Nothing, "prof: nothing is known of samples by %s; want a file that record or perf record wrote, not a store: record knows control groups with -a, --callers, --calibrate and --off-cpu, and processors but for ptrace", by)
 	}
 	if by != "time" {
 		rows = firstRows(rows, lines)

@@ -44,7 +44,8 @@ type resolver struct {
 	moments     []pending    // of windows, whose numbers are in Event
 	waited      int          // of moments, those that a drain left for the next one
 	carried     [maxEvents]uint64
-	lost        uint64 // records that the kernel dropped
+	stored      [maxEvents]map[int]uint64 // by event and processor: samples stored whose processors no counts have yet
+	lost        uint64                    // records that the kernel dropped
 	unresolved  map[sample.Loss]uint64
 	told        sample.OriginBound
 }
@@ -145,11 +146,38 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 			later = uint64(float64(t.weights[e]) * float64(waiting[e]) / float64(fresh[e]))
 		}
 		c.Weight, r.carried[e] = weigh(c.Delivered(), r.carried[e]+t.weights[e], later)
+		r.processors(c, e, t.stored[e])
 		if c.Total > 0 {
 			out.Add(c)
 		}
 	}
 	return out, nil
+}
+
+// processors adds on which processors the samples of an event were taken. It is known of all that were stored, of which
+// some are not taken out yet, or wait for their mappings: what is more than the samples of c is of later ones.
+func (r *resolver) processors(c *sample.Counts, event int, stored map[int]uint64) {
+	if r.stored[event] == nil {
+		r.stored[event] = map[int]uint64{}
+	}
+	waiting := r.stored[event]
+	sum := uint64(0)
+	for cpu, n := range stored {
+		waiting[cpu] += n
+	}
+	for _, n := range waiting {
+		sum += n
+	}
+	most := c.Total - c.Lost[sample.LostDropped] // which no processor has stored
+	for cpu, n := range waiting {
+		if sum > most {
+			n = uint64(float64(n) * (float64(most) / float64(sum)))
+		}
+		c.AddProcessor(cpu, n)
+		if waiting[cpu] -= n; waiting[cpu] == 0 {
+			delete(waiting, cpu)
+		}
+	}
 }
 
 // placeMoments attributes samples of windows. It leaves those of windows with samples in code whose mapping is not known yet for

@@ -50,7 +50,8 @@ type sampler struct {
 	// Of takes, under System.mu.
 	active  uint32
 	weights [2][maxEvents]uint64
-	failed  uint64 // of which a take has told
+	stored  [][maxEvents]uint64 // by processor
+	failed  uint64              // of which a take has told
 	drained uint64
 	entries int // places that one map has room for
 	used    int // the most of them used at a take
@@ -101,6 +102,7 @@ type processorCounters struct {
 	All, User, Kernel, Idle, Filtered, Probed, Failed, Bare uint64
 
 	Weight [2][maxEvents]uint64 // by buffer and event
+	Stored [maxEvents]uint64    // samples, by event
 }
 
 // pending are samples that wait for a mapping.
@@ -341,8 +343,9 @@ func (s *sampler) release() {
 // taken is what was counted between two drains.
 type taken struct {
 	samples []pending
-	weights [maxEvents]uint64 // of samples, by event
-	failed  uint64            // samples that were not stored
+	weights [maxEvents]uint64         // of samples, by event
+	stored  [maxEvents]map[int]uint64 // by event and processor, samples; nil: not asked for
+	failed  uint64                    // samples that were not stored
 }
 
 // take takes out what was counted since the last time.
@@ -393,9 +396,32 @@ func (s *sampler) take() (t taken, err error) {
 		t.weights[e] = sum.Weight[old][e] - s.weights[old][e]
 	}
 	s.weights[old] = sum.Weight[old]
+	if s.opt.Origins {
+		t.stored = s.takeStored(all)
+	}
 	t.failed = sum.Failed - s.failed
 	s.failed = sum.Failed
 	return t, nil
+}
+
+// takeStored returns the samples that each processor has stored since the last take. They are no fewer than those taken out, as they
+// are read later: the others come with the next take.
+func (s *sampler) takeStored(all []processorCounters) (stored [maxEvents]map[int]uint64) {
+	for cpu := range all {
+		if cpu == len(s.stored) {
+			s.stored = append(s.stored, [maxEvents]uint64{})
+		}
+		for e, n := range all[cpu].Stored {
+			if n -= s.stored[cpu][e]; n > 0 {
+				if stored[e] == nil {
+					stored[e] = map[int]uint64{}
+				}
+				stored[e][cpu] = n
+			}
+		}
+		s.stored[cpu] = all[cpu].Stored
+	}
+	return stored
 }
 
 // takeCalls adds the traces in the ring.

@@ -27,6 +27,7 @@ struct trace {
 struct counters {
 	u64 all, user, kernel, idle, filtered, probed, failed, bare;
 	u64 weight[2][EVENTS]; // of what was stored while that buffer was in use, in units of the event
+	u64 stored[EVENTS];    // samples, whatever the buffer
 };
 
 struct {
@@ -180,6 +181,7 @@ inline_ int take(struct interrupt *i, int unwound)
 	}
 	u32 buffer = active & 1;
 	int stored = 0;
+	c->stored[event]++; // before it can be taken out
 	if (i->user && (unwound || with_calls || with_branches & (1 << event))) {
 		stored = unwound ? unwind(i, &call) : send(i, &call);
 		if (!stored)
@@ -188,6 +190,7 @@ inline_ int take(struct interrupt *i, int unwound)
 	if (!stored)
 		stored = buffer ? add(&counts1, &call.key) : add(&counts0, &call.key);
 	if (!stored) {
+		c->stored[event]--;
 		c->failed++;
 		return 0;
 	}
