@@ -307,58 +307,75 @@ func (c *Counts) merge(o *Counts) {
 	index := make([]int, len(o.Images))
 	for i, ic := range o.Images {
 		index[i] = c.Image(ic.ID)
-		c.AddProcesses(index[i], ic.Processes)
-		for off, n := range ic.At {
-			c.AddSample(index[i], off, n)
-		}
-		for off, us := range ic.First {
-			c.Touch(index[i], off, us)
-		}
-		for off, p := range ic.Probed {
-			c.AddProbed(index[i], off, p)
-		}
-		for off, r := range ic.Replayed {
-			c.AddReplayed(index[i], off, r)
-		}
-		for off, n := range ic.Counted {
-			c.AddCounted(index[i], off, n)
-		}
-		for off, when := range ic.When {
-			for _, m := range when {
-				c.AddMoment(index[i], off, m.Slice>>shorter, m.N)
-			}
-		}
-	}
-	for why, n := range o.Lost {
-		c.Lose(why, n)
-	}
-	renumber := func(f Frame) Frame {
-		if f.Image != Unknown {
-			f.Image = index[f.Image]
-		}
-		return f
+		c.mergeImage(index[i], ic, shorter)
 	}
 	var frames []Frame
 	for _, s := range o.Stacks {
-		frames = frames[:0]
-		for _, f := range s.Frames {
-			frames = append(frames, renumber(f))
-		}
-		k := c.addStack(frames, renumber(s.Top), s.N)
+		frames = renumber(append(frames[:0], s.Frames...), index)
+		k := c.addStack(frames, renumbered(s.Top, index), s.N)
 		for _, m := range s.When {
 			c.Stacks[k].When = addMoment(c.Stacks[k].When, m.Slice>>shorter, m.N)
 		}
 	}
+	c.mergeRest(o, index)
+}
+
+// mergeImage adds ic to c.Images[i]. The slices of ic are shorter by that many powers of two.
+func (c *Counts) mergeImage(i int, ic *ImageCounts, shorter uint8) {
+	c.AddProcesses(i, ic.Processes)
+	for off, n := range ic.At {
+		c.AddSample(i, off, n)
+	}
+	for off, us := range ic.First {
+		c.Touch(i, off, us)
+	}
+	for off, p := range ic.Probed {
+		c.AddProbed(i, off, p)
+	}
+	for off, r := range ic.Replayed {
+		c.AddReplayed(i, off, r)
+	}
+	for off, n := range ic.Counted {
+		c.AddCounted(i, off, n)
+	}
+	for off, when := range ic.When {
+		for _, m := range when {
+			c.AddMoment(i, off, m.Slice>>shorter, m.N)
+		}
+	}
+}
+
+// mergeRest adds what o has besides images and stacks. index has the number in c of each image of o.
+func (c *Counts) mergeRest(o *Counts, index []int) {
+	for why, n := range o.Lost {
+		c.Lose(why, n)
+	}
 	for b, n := range o.Branches {
-		c.AddBranch(Branch{renumber(b.From), renumber(b.To)}, n.N, n.Mispredicted)
+		c.AddBranch(Branch{renumbered(b.From, index), renumbered(b.To, index)}, n.N, n.Mispredicted)
 	}
 	for r, n := range o.Ranges {
 		c.AddRange(Range{index[r.Image], r.First, r.Last}, n)
 	}
-	c.mergePaths(o.Paths, renumber)
+	c.mergePaths(o.Paths, func(f Frame) Frame { return renumbered(f, index) })
 	for b, n := range o.Targets {
-		c.AddTarget(Branch{renumber(b.From), renumber(b.To)}, n)
+		c.AddTarget(Branch{renumbered(b.From, index), renumbered(b.To, index)}, n)
 	}
+}
+
+// renumbered returns f with the new number of its image.
+func renumbered(f Frame, index []int) Frame {
+	if f.Image != Unknown {
+		f.Image = index[f.Image]
+	}
+	return f
+}
+
+// renumber is renumbered of each frame, in place.
+func renumber(frames []Frame, index []int) []Frame {
+	for i, f := range frames {
+		frames[i] = renumbered(f, index)
+	}
+	return frames
 }
 
 // mergeWhole adds what o says of all its samples together, and returns by how much shorter its slices are. It is told whether
@@ -388,6 +405,17 @@ func (c *Counts) WithoutStacks() *Counts {
 // sumOf returns the sum of counts of one processor and event, at least one of them. It depends on what was added to them but not
 // on the order: images are by ID, stacks by frames and top.
 func sumOf(cs ...*Counts) *Counts {
+	s := sumImages(cs)
+	for _, c := range cs {
+		s.merge(c)
+	}
+	slices.SortFunc(s.Stacks, compareStacks)
+	s.stacks = nil // the indices in it are those before sorting
+	return s
+}
+
+// sumImages returns empty Counts with the images of the sum of cs, by ID.
+func sumImages(cs []*Counts) *Counts {
 	var named Counts // each image with the path that it has in the sum
 	for _, c := range cs {
 		for _, ic := range c.Images {
@@ -399,11 +427,6 @@ func sumOf(cs ...*Counts) *Counts {
 	for _, ic := range named.Images {
 		s.Image(ic.ID)
 	}
-	for _, c := range cs {
-		s.merge(c)
-	}
-	slices.SortFunc(s.Stacks, compareStacks)
-	s.stacks = nil // the indices in it are those before sorting
 	return s
 }
 

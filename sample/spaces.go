@@ -16,6 +16,16 @@ type Spaces struct {
 	begun  map[ImageID]uint64 // processes that began with an image, by its key, and were not told of yet
 	pid    int                // process of last
 	last   *Mapping           // what Find returned before: samples come in runs
+	seen   int                // process of view
+	view   View               // what View returned before
+	viewed bool               // no space has changed since
+}
+
+// A View is what a process has mapped at one moment. It never changes: several goroutines may
+// look places up in it while Spaces goes on. The zero View has nothing mapped.
+type View struct {
+	maps  *mapNode
+	began uint64
 }
 
 // A Mapping is part of an image, or something that is none, at [Start, End) of
@@ -64,7 +74,7 @@ func (s *Spaces) Map(pid int, m Mapping) {
 		after = newMapNode(&right).join(after)
 	}
 	sp.maps = before.join(newMapNode(&m)).join(after)
-	s.last = nil
+	s.changed()
 }
 
 // Fork says that process parent has made process pid, or another thread of its
@@ -76,14 +86,14 @@ func (s *Spaces) Fork(pid, parent int) {
 		return
 	}
 	s.spaces[pid] = &space{maps: from.maps, threads: 1, executed: from.executed, has: from.has, began: from.began}
-	s.last = nil
+	s.changed()
 }
 
 // Exec says that process pid has begun another program: it has one thread, and
 // nothing mapped.
 func (s *Spaces) Exec(pid int) {
 	*s.of(pid) = space{threads: 1, executed: true}
-	s.last = nil
+	s.changed()
 }
 
 // Began says when the program of a process began that has just executed it, in ns
@@ -92,6 +102,7 @@ func (s *Spaces) Exec(pid int) {
 func (s *Spaces) Began(pid int, at uint64) {
 	sp := s.of(pid)
 	sp.executed, sp.began = true, at
+	s.changed()
 }
 
 // Ignore says that a process is not asked for: it is not told of by TellProcesses.
@@ -99,12 +110,54 @@ func (s *Spaces) Ignore(pid int) { s.of(pid).executed = false }
 
 // Age is how long a process has run its program at a time, in us, if that is known.
 // It is not of what ran before the recording began.
-func (s *Spaces) Age(pid int, at uint64) (us uint64, known bool) {
-	sp := s.spaces[pid]
-	if sp == nil || sp.began == 0 || at < sp.began {
+func (s *Spaces) Age(pid int, at uint64) (us uint64, known bool) { return s.View(pid).Age(at) }
+
+// Age is that of the process of v.
+func (v View) Age(at uint64) (us uint64, known bool) {
+	if v.began == 0 || at < v.began {
 		return 0, false
 	}
-	return (at - sp.began) / 1000, true
+	return (at - v.began) / 1000, true
+}
+
+// View returns what process pid has mapped now.
+func (s *Spaces) View(pid int) View {
+	if !s.viewed || s.seen != pid {
+		s.seen, s.view, s.viewed = pid, View{}, true
+		if sp := s.spaces[pid]; sp != nil {
+			s.view = View{sp.maps, sp.began}
+		}
+	}
+	return s.view
+}
+
+// changed forgets what was returned before.
+func (s *Spaces) changed() { s.last, s.viewed = nil, false }
+
+// A Finder looks places up in Views, and remembers the last mapping that it found.
+type Finder struct {
+	maps *mapNode
+	last *Mapping
+}
+
+// Find returns the image that a process has at pc and the offset in its file, or the
+// reason why there is none, as Spaces does.
+func (f *Finder) Find(v View, pc uint64) (ImageID, Offset, Loss) {
+	if m := f.last; m == nil || f.maps != v.maps || pc < m.Start || pc >= m.End {
+		if m = v.maps.find(pc); m == nil {
+			return ImageID{}, 0, LostUnmapped
+		}
+		f.maps, f.last = v.maps, m
+	}
+	return f.last.at(pc)
+}
+
+// at is what is at pc, which is in m.
+func (m *Mapping) at(pc uint64) (ImageID, Offset, Loss) {
+	if m.Loss != "" {
+		return ImageID{}, 0, m.Loss
+	}
+	return m.Image, m.Off + Offset(pc-m.Start), ""
 }
 
 // Exit says that a thread of process pid has ended. The process ends with its
@@ -113,7 +166,7 @@ func (s *Spaces) Exit(pid int) {
 	sp := s.of(pid)
 	if sp.threads--; sp.threads <= 0 {
 		delete(s.spaces, pid)
-		s.last = nil
+		s.changed()
 	}
 }
 
@@ -126,10 +179,7 @@ func (s *Spaces) Find(pid int, pc uint64) (ImageID, Offset, Loss) {
 		}
 		s.pid, s.last = pid, m
 	}
-	if s.last.Loss != "" {
-		return ImageID{}, 0, s.last.Loss
-	}
-	return s.last.Image, s.last.Off + Offset(pc-s.last.Start), ""
+	return s.last.at(pc)
 }
 
 // Mapping returns what process pid has mapped at pc, if that is known.

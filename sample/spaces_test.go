@@ -51,7 +51,10 @@ func play(t *testing.T, changes string) *Spaces {
 }
 
 func (s *Spaces) at(pid int, pc uint64) string {
-	id, off, loss := s.Find(pid, pc)
+	return placeOf(s.Find(pid, pc))
+}
+
+func placeOf(id ImageID, off Offset, loss Loss) string {
 	if loss != "" {
 		return string(loss)
 	}
@@ -136,6 +139,9 @@ func TestSpacesAtRandom(t *testing.T) {
 			plain[i][pc] = string(LostUnmapped)
 		}
 	}
+	var old []View // and what was there
+	var was [][size]string
+	var finder Finder
 	for step := range 5000 {
 		pid, parent := r.IntN(processes), r.IntN(processes)
 		switch r.IntN(10) {
@@ -159,6 +165,15 @@ func TestSpacesAtRandom(t *testing.T) {
 			pid, pc := r.IntN(processes), r.IntN(size)
 			if got := s.at(pid, uint64(pc)); got != plain[pid][pc] {
 				t.Fatalf("step %d: at %#x of process %d: %s, want %s", step, pc, pid, got, plain[pid][pc])
+			}
+		}
+		if pid := r.IntN(processes); step%50 == 0 {
+			old, was = append(old, s.View(pid)), append(was, plain[pid])
+		}
+		for range 5 { // Views stay as they were
+			k, pc := r.IntN(len(old)), r.IntN(size)
+			if got := placeOf(finder.Find(old[k], uint64(pc))); got != was[k][pc] {
+				t.Fatalf("step %d: at %#x of view %d: %s, want %s", step, pc, k, got, was[k][pc])
 			}
 		}
 	}
