@@ -8,6 +8,11 @@
 // ever opened. What perf was killed in the middle of is read up to there, if it
 // ends with a whole record.
 //
+// Where there are processors for it, one goroutine reads, decompresses and cuts records, a few batches
+// ahead of another, which decodes them, puts them into the order of time and follows mappings and
+// names; several count the samples, each with the mappings of its moment. The sum has the same bytes
+// however many there are, and errors are the same.
+//
 // It refuses directories (perf record --threads), and leaves out what is none of
 // its business: hardware traces (AUX), saved registers and stacks, and fields of
 // tracepoints but for signals of arithmetic, which become events of their own. Of stacks that only these could tell (--call-graph dwarf) there is but the

@@ -95,8 +95,8 @@ func TestMemory(t *testing.T) {
 // TestQueueLimit has no rounds, so that nothing says when records can go.
 func TestQueueLimit(t *testing.T) {
 	var order []uint64
-	q := queue{deliver: func(e *entry) { order = append(order, e.time) }}
-	big := make([]uint64, 0, 1<<20)
+	q := queue{deliver: func(e *entry) bool { order = append(order, e.time); return false }}
+	big := make([]uint64, 1<<20)
 	for i := range uint64(40) { // of 8 MB each; pairs come the wrong way round
 		e := q.entry()
 		e.time = i ^ 1 + 1

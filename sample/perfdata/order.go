@@ -19,7 +19,8 @@ const maxQueued = 128 << 20
 // more: at the end of a round, everything up to the latest time of the round
 // before can go (process_finished_round in perf's session.c).
 type queue struct {
-	deliver func(*entry)
+	deliver func(*entry) (kept bool)
+	refill  func([]*entry) []*entry // adds entries that were kept and are not needed any more; nil if none are
 	waiting []queued
 	seq     uint64 // keeps records of equal time in the order of the file
 	sorted  bool   // waiting is in order
@@ -38,6 +39,9 @@ type queued struct {
 
 // entry returns an empty entry to fill and add.
 func (q *queue) entry() *entry {
+	if len(q.spare) == 0 && q.refill != nil {
+		q.spare = q.refill(q.spare)
+	}
 	if n := len(q.spare); n > 0 {
 		e := q.spare[n-1]
 		q.spare = q.spare[:n-1]
@@ -49,8 +53,7 @@ func (q *queue) entry() *entry {
 // add delivers e in its turn, at once if it has no time.
 func (q *queue) add(e *entry) {
 	if e.time == 0 || e.time == ^uint64(0) {
-		q.deliver(e)
-		q.free(e)
+		q.hand(e)
 		return
 	}
 	if e.time < q.passed {
@@ -94,19 +97,38 @@ func (q *queue) flush(until uint64) {
 		e := q.waiting[n].e
 		q.passed = e.time
 		q.size -= e.size()
-		q.deliver(e)
-		q.free(e)
+		q.hand(e)
 		n++
 	}
 	q.waiting = slices.Delete(q.waiting, 0, n)
 }
 
-func (q *queue) free(e *entry) {
-	*e = entry{chain: e.chain[:0], branches: e.branches[:0]}
-	q.spare = append(q.spare, e)
+// hand delivers e, and saves it for another record unless it is kept.
+func (q *queue) hand(e *entry) {
+	if !q.deliver(e) {
+		e.empty()
+		q.spare = append(q.spare, e)
+	}
 }
 
-// size is the memory that an entry takes, in bytes. It does not change while it waits.
+// maxSpare is how many addresses of a chain or a branch stack an empty entry has room for.
+// Those of default depths, and what processors record, fit.
+const maxSpare = 256
+
+// empty makes e fit to be filled again.
+func (e *entry) empty() {
+	*e = entry{chain: spare(e.chain), branches: spare(e.branches)}
+}
+
+func spare(b []uint64) []uint64 {
+	if cap(b) > maxSpare {
+		return nil
+	}
+	return b[:0]
+}
+
+// size is the memory that an entry takes, in bytes, up to the room that it had before: which one
+// that was depends on who counts. It does not change while the entry waits.
 func (e *entry) size() int {
-	return int(unsafe.Sizeof(*e)) + int(unsafe.Sizeof(queued{})) + 8*(cap(e.chain)+cap(e.branches)) + len(e.mapping.Image.Path)
+	return int(unsafe.Sizeof(*e)) + int(unsafe.Sizeof(queued{})) + 8*(len(e.chain)+len(e.branches)) + len(e.mapping.Image.Path)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"backfeed/sample"
 )
@@ -23,6 +24,19 @@ type Options struct {
 	// Warn, if set, is told at the end what the recording cannot be trusted
 	// in, one sentence a call.
 	Warn func(msg string)
+
+	procs int // processors to use; 0 is GOMAXPROCS
+}
+
+// maxWorkers bounds the goroutines that count. What cuts and orders records keeps about four busy.
+const maxWorkers = 8
+
+// workers is how many goroutines count samples.
+func (opt Options) workers() int {
+	if opt.procs == 0 {
+		return min(runtime.GOMAXPROCS(0), maxWorkers)
+	}
+	return opt.procs
 }
 
 const defaultStackDepth = 8

@@ -11,20 +11,14 @@ import (
 // An event is one of those that were recorded.
 type event struct {
 	attr
-	label  string // its name in the recording; "" if there is none
-	ids    []uint64
-	counts *sample.Counts
-	image  lastImage
-	fpe    map[int32]*event // signals of arithmetic, by si_code, if this is the event of signals
+	label string // its name in the recording; "" if there is none
+	ids   []uint64
+	tally
+	index int              // in reader.events; noIndex of an event of signals
+	fpe   map[int32]*event // signals of arithmetic, by si_code, if this is the event of signals
 
 	// samples that the kernel dropped, as told in two ways that overlap
 	lost, lostSamples uint64
-}
-
-// lastImage saves looking up the image of each sample: they come in runs.
-type lastImage struct {
-	id    sample.ImageID
-	index int
 }
 
 // A reader turns records into a recording.
@@ -46,7 +40,8 @@ type reader struct {
 	spaces sample.Spaces
 	ended  ended
 	origin origin
-	frames []sample.Frame
+	here   counter // of what is counted at once
+	crew   *crew   // counts samples beside the reader; nil if that is alone
 
 	notes notes
 }
@@ -70,7 +65,7 @@ func newReader(opt Options, big bool) *reader {
 
 // addEvent adds an event with the IDs that its records carry.
 func (r *reader) addEvent(a attr, ids []uint64) {
-	ev := &event{attr: a, ids: ids, counts: sample.NewCounts(sample.CPU{}, sample.Event{}), image: lastImage{index: sample.Unknown}}
+	ev := &event{attr: a, ids: ids, tally: newTally(), index: len(r.events)}
 	r.events = append(r.events, ev)
 	r.asked = r.asked || a.flags&flagBuildID != 0
 	for _, id := range ids {
@@ -80,42 +75,41 @@ func (r *reader) addEvent(a attr, ids []uint64) {
 
 // run reads records up to the end of s.
 func (r *reader) run(s *stream) error {
-	for {
-		rec, err := s.next()
-		switch {
-		case err != nil:
-		case rec.typ == recordCompressed || rec.typ == recordCompressed2:
-			err = inflate(s, rec, r.record) // to the end of s
-		default:
-			err = r.record(s, rec)
-		}
-		if err == io.EOF {
-			r.queue.finish()
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	read := func(s *stream) error { return s.all(r.record) }
+	if n := r.opt.workers(); n > 1 {
+		r.crew = newCrew(n)
+		defer r.crew.end()
+		r.queue.refill = r.crew.back
+		read = r.readAhead
 	}
+	if err := read(s); err != io.EOF {
+		return err
+	}
+	r.queue.finish()
+	return nil
 }
 
-// record takes one record of s.
-func (r *reader) record(s *stream, rec record) error {
+// record takes one record, which came out of another one or not.
+func (r *reader) record(rec record, inside *around) error {
 	var err error
 	if rec.typ < recordUser {
 		err = r.kernelRecord(rec)
 	} else {
-		err = r.perfRecord(s, rec)
+		err = r.perfRecord(rec)
 	}
-	if err != nil {
-		return s.errorf(rec.off, "%s: %w", rec.typ, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	what := offsetName
+	if inside != nil {
+		what = insideName
+	}
+	return fmt.Errorf("%s %#x: %s: %w", what, rec.off, rec.typ, err)
 }
 
 // perfRecord takes a record that perf itself wrote. They have no time, and count
 // from where they are.
-func (r *reader) perfRecord(s *stream, rec record) error {
+func (r *reader) perfRecord(rec record) error {
 	c := &cursor{b: rec.body, big: r.big}
 	switch rec.typ {
 	case recordAttr:
@@ -136,16 +130,6 @@ func (r *reader) perfRecord(s *stream, rec record) error {
 		}
 	case recordRound:
 		r.queue.finishRound()
-	case recordTracingData: // which follows, in units of 8 bytes
-		n := uint64(c.u32("size"))
-		if c.err == nil {
-			return s.skip((n+7)&^7, "tracing data")
-		}
-	case recordAuxtrace:
-		n := c.u64("size")
-		if c.err == nil {
-			return s.skip(n, "AUX data")
-		}
 	case recordCompressed, recordCompressed2:
 		return fmt.Errorf("inside another one: %w", ErrFormat)
 	}
@@ -290,11 +274,11 @@ func (r *reader) eventOf(rec record) (*event, error) {
 	return nil, nil
 }
 
-// deliver takes a record whose turn has come.
-func (r *reader) deliver(e *entry) {
+// deliver takes a record whose turn has come, and reports whether it keeps e.
+func (r *reader) deliver(e *entry) (kept bool) {
 	switch e.typ {
 	case recordSample:
-		r.sample(e)
+		return r.sample(e)
 	case recordMmap, recordMmap2:
 		r.mapped(e)
 	case recordComm:
@@ -324,6 +308,7 @@ func (r *reader) deliver(e *entry) {
 			e.ev.lostSamples += e.n
 		}
 	}
+	return false
 }
 
 // mapped takes a change of an address space.
@@ -346,10 +331,11 @@ func (r *reader) mapped(e *entry) {
 	r.spaces.Map(e.pid, m)
 }
 
-// sample counts one sample.
-func (r *reader) sample(e *entry) {
+// sample takes what depends on the order of samples, has the rest counted, and reports
+// whether e is kept for that.
+func (r *reader) sample(e *entry) (kept bool) {
 	if r.signalled(e) {
-		return
+		return false
 	}
 	c := e.ev.counts
 	c.Weight += e.weight
@@ -357,105 +343,14 @@ func (r *reader) sample(e *entry) {
 		c.Weight = ^uint64(0)
 	}
 	r.ended.alive(e.pid)
-	c.AddOrigin(r.origin.of(e), 1)
-	c.AddProcessor(e.cpu, 1)
 	ns, timed := r.origin.time(e)
-	lose := func(why sample.Loss) {
-		c.Lose(why, 1)
-		if timed {
-			c.LoseAt(c.SliceAt(ns), why, 1)
-		}
+	l := located{e, r.origin.of(e), r.spaces.View(e.pid), ns, timed}
+	if r.crew == nil || e.ev.index == noIndex {
+		r.here.count(&e.ev.tally, &l)
+		return false
 	}
-	if mode := e.mode(); mode != modeGuestKernel && mode != modeGuestUser {
-		r.branches(e)
-	}
-	switch e.mode() {
-	case modeKernel, modeHypervisor:
-		lose(sample.LostKernel)
-		return
-	case modeGuestKernel, modeGuestUser:
-		lose(sample.LostGuest)
-		return
-	}
-	leaf, loss := r.frame(e, e.ip)
-	if loss != "" {
-		lose(loss)
-		return
-	}
-	c.AddSample(leaf.Image, leaf.Off, 1)
-	frames := r.stack(e, leaf)
-	top := r.top(e)
-	switch stack := e.stack || top.Image != sample.Unknown; {
-	case stack && timed:
-		c.AddStackAt(frames, top, c.SliceAt(ns), 1)
-	case stack:
-		c.AddStackTop(frames, top, 1)
-	case timed:
-		c.AddMoment(leaf.Image, leaf.Off, c.SliceAt(ns), 1)
-	}
-	if us, known := r.spaces.Age(e.pid, e.time); known {
-		c.TouchStack(frames, us)
-	}
-}
-
-// frame returns the place of pc in the process of e.
-func (r *reader) frame(e *entry, pc uint64) (sample.Frame, sample.Loss) {
-	id, off, loss := r.spaces.Find(e.pid, pc)
-	if loss != "" {
-		return sample.Frame{Image: sample.Unknown}, loss
-	}
-	last := &e.ev.image
-	if last.index == sample.Unknown || last.id != id {
-		*last = lastImage{id, e.ev.counts.Image(id)}
-	}
-	return sample.Frame{Image: last.index, Off: off}, ""
-}
-
-// top returns the place of the first word at the stack pointer that names code.
-func (r *reader) top(e *entry) sample.Frame {
-	for _, word := range e.top {
-		if f, loss := r.frame(e, word); loss == "" {
-			return f
-		}
-	}
-	return sample.Frame{Image: sample.Unknown}
-}
-
-// stack returns the call stack of e. Unknown callers at its outer end tell nothing:
-// frame pointers often lead astray there.
-func (r *reader) stack(e *entry, leaf sample.Frame) []sample.Frame {
-	r.frames = append(r.frames[:0], leaf)
-	for _, pc := range e.chain {
-		f, _ := r.frame(e, pc)
-		r.frames = append(r.frames, f)
-	}
-	n := len(r.frames)
-	for r.frames[n-1].Image == sample.Unknown {
-		n--
-	}
-	return r.frames[:n]
-}
-
-// maxRange is the longest stretch of code without a taken branch that is
-// believed, in bytes. Longer ones are where records are missing.
-const maxRange = 1 << 20
-
-// branches counts the branch stack of e.
-func (r *reader) branches(e *entry) {
-	c := e.ev.counts
-	all := e.ev.branchType&branchAny != 0 // with a filter, branches between two recorded ones are missing
-	var newer sample.Frame
-	for i := 0; i < len(e.branches); i += 3 {
-		from, _ := r.frame(e, e.branches[i])
-		to, _ := r.frame(e, e.branches[i+1])
-		if from.Image != sample.Unknown || to.Image != sample.Unknown {
-			c.AddBranch(sample.Branch{From: from, To: to}, 1, e.branches[i+2])
-		}
-		if all && i > 0 && to.Image != sample.Unknown && to.Image == newer.Image && to.Off <= newer.Off && newer.Off-to.Off < maxRange {
-			c.AddRange(sample.Range{Image: to.Image, First: to.Off, Last: newer.Off}, 1)
-		}
-		newer = from
-	}
+	r.crew.count(l)
+	return true
 }
 
 // ended are processes of which a thread has ended. Whether it was the last cannot
@@ -506,34 +401,39 @@ func (r *reader) recording() *sample.Recording {
 	}
 	var all []*sample.Counts
 	for _, ev := range r.events {
+		for _, part := range r.crew.parts(ev) {
+			for _, ic := range part.Images {
+				ev.counts.Image(ic.ID)
+			}
+		}
 		all = append(all, ev.counts)
 	}
 	r.spaces.TellProcesses(all...) // before images get the build IDs that came after their mappings
-	out := &sample.Recording{}
+	var events [][]*sample.Counts
+	add := func(of sample.Event, parts ...*sample.Counts) {
+		for _, c := range parts {
+			if r.late {
+				r.identify(c)
+			}
+			c.CPU, c.Event = r.cpu, of
+		}
+		events = append(events, parts)
+	}
 	for _, ev := range r.events {
 		if ev.carrier() {
 			continue
 		}
-		if r.late {
-			r.identify(ev.counts)
-		}
 		signals := ev.takeSignals()
 		for _, code := range sortedCodes(signals) {
-			c := signals[code].counts
-			if r.late {
-				r.identify(c)
-			}
-			c.CPU, c.Event = r.cpu, fpeEvent(code)
-			out.Counts = append(out.Counts, c)
+			add(fpeEvent(code), signals[code].counts)
 		}
-		ev.counts.CPU = r.cpu
-		ev.counts.Event = ev.event(ev.label)
-		out.Counts = append(out.Counts, ev.counts)
+		add(ev.event(ev.label), append([]*sample.Counts{ev.counts}, r.crew.parts(ev)...)...)
 	}
+	out := &sample.Recording{Counts: sample.Gather(events...)}
 	if run, ok := r.origin.run(); ok {
 		out.AddRun(run)
 	}
-	return sample.Merge(out)
+	return out
 }
 
 // carrier reports whether an event is there only to carry MMAP and other records.

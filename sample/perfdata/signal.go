@@ -65,7 +65,7 @@ func (r *reader) signalled(e *entry) bool {
 		if len(e.ev.fpe) >= maxFPE {
 			return false
 		}
-		ev = &event{attr: e.ev.attr, counts: sample.NewCounts(sample.CPU{}, sample.Event{}), image: lastImage{index: sample.Unknown}}
+		ev = &event{attr: e.ev.attr, tally: newTally(), index: noIndex}
 		e.ev.fpe[code] = ev
 	}
 	at := *e

@@ -77,22 +77,72 @@ type record struct {
 	off  int64  // of the record in its stream
 }
 
+// What offsets are of, in messages.
+const (
+	offsetName = "offset"
+	insideName = "decompressed offset"
+)
+
 // A stream cuts data into records.
 type stream struct {
 	br   *bufio.Reader
 	big  bool
-	off  int64 // of the next record
-	end  int64 // of the data, or -1 if it goes on to the end of the reader
-	what string
-	held int // bytes of the record given last, which br still holds
+	off  int64  // of the next record
+	end  int64  // of the data, or -1 if it goes on to the end of the reader
+	what string // offsetName or insideName
+	held int    // bytes of the record given last, which br still holds
 }
 
 func newStream(r io.Reader, big bool, off, end int64) *stream {
-	return &stream{br: bufio.NewReaderSize(r, 4*(maxRecordSize+1)), big: big, off: off, end: end, what: "offset"}
+	return &stream{br: bufio.NewReaderSize(r, 4*(maxRecordSize+1)), big: big, off: off, end: end, what: offsetName}
 }
 
 func (s *stream) errorf(off int64, format string, args ...any) error {
 	return fmt.Errorf("%s %#x: %w", s.what, off, fmt.Errorf(format, args...))
+}
+
+// all calls handle for each record of s and for those inside its COMPRESSED records, and
+// passes over the data that follow some. At the end of s, it returns io.EOF.
+func (s *stream) all(handle func(record, *around) error) error {
+	for {
+		rec, err := s.next()
+		switch {
+		case err != nil:
+		case rec.typ == recordCompressed || rec.typ == recordCompressed2:
+			err = inflate(s, rec, handle) // to the end of s
+		default:
+			err = s.one(rec, nil, handle)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// one calls handle for rec, and passes over the data that follow it.
+func (s *stream) one(rec record, inside *around, handle func(record, *around) error) error {
+	if err := handle(rec, inside); err != nil {
+		return err
+	}
+	c := cursor{b: rec.body, big: s.big}
+	var n uint64
+	what := ""
+	switch rec.typ {
+	case recordTracingData: // in units of 8 bytes
+		n, what = (uint64(c.u32("size"))+7)&^7, "tracing data"
+	case recordAuxtrace:
+		n, what = c.u64("size"), "AUX data"
+	default:
+		return nil
+	}
+	err := c.err
+	if err == nil {
+		err = s.skip(n, what)
+	}
+	if err != nil {
+		return s.errorf(rec.off, "%s: %w", rec.typ, err)
+	}
+	return nil
 }
 
 // next returns the next record, or io.EOF at the end of the data.
@@ -189,41 +239,55 @@ func (s *stream) skip(n uint64, field string) error {
 // own default is level 1, with 512 KB), and bounds the memory of the decoder.
 const maxWindow = 128 << 20
 
+// An around is the COMPRESSED record that a record came out of.
+type around struct {
+	off int64
+	typ recordType
+	err error // why there is no more after what it holds, if that was known by then; nil at the end
+}
+
+// blame returns the error about a record of s, or about one that was inside another.
+func (s *stream) blame(inside *around, err error) error {
+	switch {
+	case err == nil || inside == nil:
+		return err
+	case inside.err != nil:
+		return inside.err
+	case err == io.EOF:
+		return io.EOF
+	case errors.Is(err, ErrFormat):
+		return s.errorf(inside.off, "%s: %w", inside.typ, err)
+	}
+	return s.errorf(inside.off, "%s: zstd: %w: %w", inside.typ, err, ErrFormat)
+}
+
 // inflate hands on the records inside the COMPRESSED records of s, beginning
 // with first, and the uncompressed ones between them, until s ends. Together the
 // COMPRESSED records hold one zstd stream, which perf flushes at the end of each
 // but never finishes; a record inside may begin in one and end in the next. At the
 // end of s, inflate returns io.EOF.
-func inflate(s *stream, first record, handle func(*stream, record) error) error {
+func inflate(s *stream, first record, handle func(record, *around) error) error {
 	p := &payloads{s: s, handle: handle}
 	if err := p.take(first); err != nil {
 		return err
 	}
 	in, packed := bound.Stream(p)
 	// One decoder that works as it is asked to: by the time it wants the next
-	// COMPRESSED record, everything of the one before has been handled.
+	// COMPRESSED record, everything of the one before has been handed on.
 	dec, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return err
 	}
 	defer dec.Close()
 	inner := newStream(in.Unpack(&inflater{dec, p}), s.big, 0, -1)
-	inner.what = "decompressed offset"
+	inner.what = insideName
 	for {
 		rec, err := inner.next()
 		if err == nil {
-			err = handle(inner, rec)
+			err = inner.one(rec, p.at, handle)
 		}
-		switch {
-		case err == nil:
-		case p.err != nil && p.err != io.EOF:
-			return p.err
-		case err == io.EOF:
-			return io.EOF
-		case errors.Is(err, ErrFormat):
-			return s.errorf(p.rec.off, "%s: %w", p.rec.typ, err)
-		default:
-			return s.errorf(p.rec.off, "%s: zstd: %w: %w", p.rec.typ, err, ErrFormat)
+		if err != nil {
+			return s.blame(p.at, err)
 		}
 	}
 }
@@ -231,11 +295,11 @@ func inflate(s *stream, first record, handle func(*stream, record) error) error 
 // payloads is the compressed stream, read from one COMPRESSED record after the other.
 type payloads struct {
 	s      *stream
-	handle func(*stream, record) error
-	rec    record // that data is of
-	data   []byte // not read yet
-	asked  int    // bytes read since something came out of the decoder
-	err    error  // why there is no more
+	handle func(record, *around) error
+	at     *around // that data is of
+	data   []byte  // not read yet
+	asked  int     // bytes read since something came out of the decoder
+	err    error   // why there is no more
 }
 
 func (p *payloads) take(rec record) error {
@@ -244,7 +308,7 @@ func (p *payloads) take(rec record) error {
 	if rec.typ == recordCompressed2 {
 		n = c.u64("data_size")
 	}
-	p.rec, p.data = rec, c.bytes(n, "data")
+	p.at, p.data = &around{off: rec.off, typ: rec.typ}, c.bytes(n, "data")
 	if c.err != nil {
 		return p.s.errorf(rec.off, "%s: %w", rec.typ, c.err)
 	}
@@ -253,7 +317,9 @@ func (p *payloads) take(rec record) error {
 
 func (p *payloads) Read(b []byte) (int, error) {
 	for len(p.data) == 0 && p.err == nil {
-		p.err = p.advance()
+		if p.err = p.advance(); p.err != nil && p.err != io.EOF {
+			p.at = &around{p.at.off, p.at.typ, p.err} // records that were handed on keep theirs
+		}
 	}
 	if p.err != nil {
 		return 0, p.err
@@ -272,7 +338,7 @@ func (p *payloads) advance() error {
 	if rec.typ == recordCompressed || rec.typ == recordCompressed2 {
 		return p.take(rec)
 	}
-	return p.handle(p.s, rec)
+	return p.s.one(rec, nil, p.handle)
 }
 
 // inflater is the decompressed stream.
