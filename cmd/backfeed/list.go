@@ -15,6 +15,9 @@ var listCmd = &command{
 
 samples  as recorded: on a core that executes out of order, a timer's are at the instruction after
 time     share of the procedure's time at the instruction that was waited for, which all that follows goes by
+events   of a recording of several events: the part of an event's samples in the procedure that is at the
+         instruction. The two with most samples have a column, with --all-events all; above is how many there
+         are of each. They are as recorded, too: most events are caught some instructions later
 cyc/exec  cycles per execution; least is what the machine model expects, "for" what that waits for: an
          instruction's result, a unit, or the fetching of code
 conf     program-wide and within-function confidence of executions (none, low, medium, high): how well they
@@ -29,7 +32,8 @@ by address with --address.
 
 ` + sourceHelp,
 	examples: `backfeed list main.handle app.bfr --source .
-backfeed list ./app:lookup app.bfr --address -n 0`,
+backfeed list ./app:lookup app.bfr --address -n 0
+backfeed list lookup perf.data --all-events`,
 	run: runList,
 }
 
@@ -43,12 +47,13 @@ func runList(c *cli, args []string) error {
 	fs.BoolVar(&v.Address, "address", false, "list by address, not by time")
 	fs.BoolVar(&v.All, "unfolded", false, "fold nothing")
 	fs.Alias("all", "unfolded")
+	fs.BoolVar(&v.Events, "all-events", false, "in text, have a column for each event, not for two")
 	fs.IntVarP(&v.N, "lines", "n", 200, "show at most `N` instructions in text; 0 shows all")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
 	if format.Value == "json" || format.Value == "csv" {
-		if err := fs.Refuse("--format "+format.Value+" has all instructions, by address", "lines", "unfolded", "address"); err != nil {
+		if err := fs.Refuse("--format "+format.Value+" has all instructions, by address", "lines", "unfolded", "address", "all-events"); err != nil {
 			return c.usage(err)
 		}
 	}
@@ -71,6 +76,7 @@ func runList(c *cli, args []string) error {
 		return err
 	}
 	doc := report.NewList(src.Profile, x, of)
+	doc.AddEvents(src.Recording, of)
 	err = c.print("-", format, doc, doc.Insts, func(w io.Writer, style report.Style) error { return doc.Text(w, style, &v) })
 	c.tellWithheld(text)
 	return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/infer/source"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
@@ -79,8 +80,8 @@ func TestTopDown(t *testing.T) {
 			t.Fatalf("%s: %s", tt.golden, out)
 		}
 		golden(t, "testdata/"+tt.golden, out[at:])
-		for _, line := range strings.Split(out[at:], "\n") {
-			if n := len([]rune(line)); n > 120 && !strings.Contains(line, "perf record") && !strings.Contains(line, ". ") {
+		for line := range strings.SplitSeq(strings.ReplaceAll(out[at:], "\n\n", "\n"), "\n") {
+			if n := len([]rune(line)); n > 80 && strings.ContainsAny(line[:1], " 0123456789p'") { // of the table and the command: sentences are divided where there is a width
 				t.Errorf("%s: %d columns: %s", tt.golden, n, line)
 			}
 		}
@@ -107,6 +108,87 @@ func TestTopDown(t *testing.T) {
 
 	page := must(t, append([]string{"report", "--html", "-"}, withEvents(t, zen5Events(), nil)...)...)
 	for _, want := range []string{"Backend Bound Memory is the largest loss.", "amdzen5/pipeline.json", "no_ops_from_frontend,cmask=0x8"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// TestListEvents: a listing has columns of other events, as parts of their samples in the procedure.
+func TestListEvents(t *testing.T) {
+	args := withEvents(t, map[string]uint64{"cache-misses": 9000, "branch-misses:u": 4000, "memory_activity.stalls_l3_miss": 500}, map[string]uint64{"branch-misses:u": 250})
+	list := append([]string{"list", "lookup"}, args...)
+	out := must(t, list...)
+	at := strings.Index(out, "lookup of")
+	table := strings.Index(out, "samples   time")
+	if at < 0 || table < 0 {
+		t.Fatal(out)
+	}
+	var kept []string // without what is inferred, which may change
+	for _, line := range strings.Split(out[at:table], "\n") {
+		if strings.Contains(line, "samples here") {
+			kept = append(kept, line)
+		}
+	}
+	want := []string{"cache-misses: 1991 samples here, 22.1% of all, which stand for 199M events",
+		"branch-misses:u: 924 samples here, 23.1% of all, which stand for 370M events; counted for 25.0% of the time (multiplexing reliability), and scaled to all of it",
+		"memory_activity.stalls_l3_miss: 160 samples here, 32.0% of all, which stand for 16.0M events"}
+	for i := range want {
+		if i >= len(kept) || kept[i] != want[i] {
+			t.Errorf("got  %q\nwant %q", kept, want)
+			break
+		}
+	}
+	for _, tt := range []struct {
+		flag, head string
+	}{{"", "samples   time  cache-misses  branch-misses  executions"}, {"--all-events", "samples   time  cache-misses  branch-misses  memory…l3_miss  executions"}} {
+		args := list
+		if tt.flag != "" {
+			args = append(args[:len(args):len(args)], tt.flag)
+		}
+		if out := must(t, args...); !strings.Contains(out, tt.head) {
+			t.Errorf("%s: no head %q in %s", tt.flag, tt.head, out)
+		}
+	}
+
+	var doc report.List
+	mustJSON(t, &doc, list...)
+	sums := map[string]uint64{}
+	for _, r := range doc.Insts {
+		for name, n := range r.Events {
+			sums[name] += n
+		}
+	}
+	if len(doc.Events) != 3 || doc.Events[1].Reliability != 0.25 || doc.Events[1].Events != 4*100_000*float64(doc.Events[1].Samples) {
+		t.Errorf("%+v", doc.Events)
+	}
+	for _, e := range doc.Events {
+		if sums[e.Event] != e.Samples {
+			t.Errorf("%s: %d samples at instructions, %d in all", e.Event, sums[e.Event], e.Samples)
+		}
+	}
+	text, err := source.NewText(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var narrow strings.Builder
+	if err := doc.Text(&narrow, report.Style{Width: 120}, &report.ListView{Source: text}); err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(narrow.String(), "samples   time")
+	if !strings.HasPrefix(shown, "  cache-misses  branch-misses  executions  cyc/exec") {
+		t.Errorf("in 120 columns: %s", shown)
+	}
+	for line := range strings.Lines(shown) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 120 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if code, _, stderr := runCLI(t, append(list, "--all-events", "--format", "csv")...); code != exitUsage {
+		t.Errorf("--all-events with CSV: exit code %d: %s", code, stderr)
+	}
+	page := must(t, append([]string{"report", "--html", "-"}, args...)...)
+	for _, want := range []string{`title="cache-misses: 1991 samples here`, `<col class="ce"/><col class="ce"/><col class="c4"/>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -27,6 +27,7 @@ type Code struct {
 	Times  *LineTimes                         // of the LinePane beside it; nil if there is none
 	Calls  map[image.Addr]string              // where calls lead, by the address of their instructions
 	Names  Style
+	Events []ListEvent // others than that of time; the first few have columns
 }
 
 const (
@@ -70,7 +71,8 @@ type listedInst struct {
 	To      string // the page of the procedure that it calls; "" is none
 	Addr    string
 	Samples string
-	Cycles  string // per execution
+	Events  []string // of other events: the part of their samples
+	Cycles  string   // per execution
 	Least   string
 	Class   int // how much of the procedure's time
 	Text    string
@@ -97,8 +99,24 @@ func (l *Code) HTML() (template.HTML, error) {
 			}
 		}
 	}
-	return markup("listing.tmpl", map[string]any{"Name": l.Names.NameOf(l.Of.Result.Proc.Name), "Runs": runs, "Units": barUnits, "Prefix": l.Prefix})
+	return markup("listing.tmpl", map[string]any{"Name": l.Names.NameOf(l.Of.Result.Proc.Name), "Runs": runs, "Units": barUnits, "Prefix": l.Prefix,
+		"Events": l.eventHeads(), "Columns": codeColumns + len(l.eventHeads()), "Wide": codeColumns - 1 + len(l.eventHeads())})
 }
+
+// codeColumns is how many columns code has without those of events.
+const codeColumns = 6
+
+// An eventHeading is the head of a column: a name that has room, and all of it.
+type eventHeading struct{ Name, Full string }
+
+func (l *Code) eventHeads() (heads []eventHeading) {
+	for _, e := range l.shownEvents() {
+		heads = append(heads, eventHeading{e.head(), e.line()})
+	}
+	return heads
+}
+
+func (l *Code) shownEvents() []ListEvent { return l.Events[:min(listEvents, len(l.Events))] }
 
 // blocks returns all blocks without their instructions.
 func (l *Code) blocks() []listedBlock {
@@ -224,6 +242,13 @@ func (l *Code) fill(b *listedBlock) {
 		in := listedInst{Addr: hex(t.Addr), Class: timeClass(t.Total / max(l.Of.Cycles, 1e-300)), Text: l.Image.Image.Text(t.Addr)}
 		if t.Samples > 0 {
 			in.Samples = Integer(t.Samples)
+		}
+		for _, e := range l.shownEvents() {
+			cell := ""
+			if n := e.at[t.Addr]; n > 0 {
+				cell = Share(n, e.Samples)
+			}
+			in.Events = append(in.Events, cell)
 		}
 		if t.N > 0 && t.Total > 0 {
 			in.Cycles = Ratio(t.Time)

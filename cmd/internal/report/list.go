@@ -33,32 +33,34 @@ type List struct {
 	Ideal        float64          `json:"ideal"`            // cycles of the others, if nothing took longer than the model's least
 	CPI          *float64         `json:"cpi,omitempty"`    // cycles per instruction, of the others; nil is unknown
 	Spent        []SpentRow       `json:"spent"`
-	Insts        []ListRow        `json:"instructions"` // by address
+	Events       []ListEvent      `json:"events,omitempty"` // others of the recording that have samples in it, the one with most first
+	Insts        []ListRow        `json:"instructions"`     // by address
 }
 
 // A ListRow is an instruction.
 type ListRow struct {
-	Addr        string           `json:"addr"`
-	Bytes       int              `json:"bytes"`
-	Block       string           `json:"block"` // its basic block's address
-	Samples     uint64           `json:"samples"`
-	Time        float64          `json:"time"` // share of the procedure's time
-	Executions  float64          `json:"executions"`
-	Confidence  infer.Confidence `json:"confidence"`
-	Within      infer.Confidence `json:"confidence_within"`
-	Each        *float64         `json:"cycles_per_execution,omitempty"` // nil is unknown
-	Least       float64          `json:"least"`
-	Why         string           `json:"why"`            // what least comes from
-	For         string           `json:"for,omitempty"`  // the instruction's address, or the unit
-	Stall       float64          `json:"stall"`          // cycles per execution beyond least
-	Blame       string           `json:"blame"`          // letters
-	Culprits    []CulpritRow     `json:"culprits"`       // the likeliest first
-	Unexplained float64          `json:"unexplained"`    // cycles per execution
-	Instruction string           `json:"instruction"`    // GNU syntax
-	File        string           `json:"file,omitempty"` // of the innermost inlined function
-	Line        int              `json:"line,omitempty"`
-	Inlined     []FrameRow       `json:"inlined,omitempty"` // functions around that one, innermost first
-	Function    string           `json:"function,omitempty"`
+	Addr        string            `json:"addr"`
+	Bytes       int               `json:"bytes"`
+	Block       string            `json:"block"` // its basic block's address
+	Samples     uint64            `json:"samples"`
+	Events      map[string]uint64 `json:"events,omitempty"` // samples of other events, by event
+	Time        float64           `json:"time"`             // share of the procedure's time
+	Executions  float64           `json:"executions"`
+	Confidence  infer.Confidence  `json:"confidence"`
+	Within      infer.Confidence  `json:"confidence_within"`
+	Each        *float64          `json:"cycles_per_execution,omitempty"` // nil is unknown
+	Least       float64           `json:"least"`
+	Why         string            `json:"why"`            // what least comes from
+	For         string            `json:"for,omitempty"`  // the instruction's address, or the unit
+	Stall       float64           `json:"stall"`          // cycles per execution beyond least
+	Blame       string            `json:"blame"`          // letters
+	Culprits    []CulpritRow      `json:"culprits"`       // the likeliest first
+	Unexplained float64           `json:"unexplained"`    // cycles per execution
+	Instruction string            `json:"instruction"`    // GNU syntax
+	File        string            `json:"file,omitempty"` // of the innermost inlined function
+	Line        int               `json:"line,omitempty"`
+	Inlined     []FrameRow        `json:"inlined,omitempty"` // functions around that one, innermost first
+	Function    string            `json:"function,omitempty"`
 }
 
 // A FrameRow is a place that a function was inlined at.
@@ -169,6 +171,7 @@ type ListView struct {
 	Address bool // order
 	All     bool // fold nothing
 	N       int  // instructions at most; 0 is all
+	Events  bool // have columns of all events, not of the first two
 }
 
 // Columns of the listing that notes start at.
@@ -187,8 +190,12 @@ func (doc *List) Text(w io.Writer, style Style, v *ListView) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	l := NewListing(Right("samples").Drop(5), Right("time"), Right("executions").Drop(4), Right("cyc/exec"), Right("least").Drop(2),
-		Left("for").Drop(1), Left("conf").Drop(3), Right("address"), Instructions("instruction").Main())
+	columns := []Column{Right("samples").Drop(5), Right("time")}
+	for _, e := range doc.shownEvents(v) {
+		columns = append(columns, Right(e.head()))
+	}
+	l := NewListing(append(columns, Right("executions").Drop(4), Right("cyc/exec"), Right("least").Drop(2),
+		Left("for").Drop(1), Left("conf").Drop(3), Right("address"), Instructions("instruction").Main())...)
 	doc.show(l, v)
 	return l.Print(w, style)
 }
@@ -203,6 +210,9 @@ func (doc *List) writeTotals(w io.Writer, style Style) {
 	if doc.CPI != nil {
 		Fprintf(w, style, "%s cycles; CPI %s; actual / ideal %s, by the machine model's least of %s cycles\n", Count(doc.Cycles),
 			Ratio(*doc.CPI), Ratio((doc.Cycles-doc.Uncounted)/doc.Ideal), Count(doc.Ideal))
+	}
+	for _, e := range doc.Events {
+		Fprintf(w, style, "%s\n", e.line())
 	}
 	if !doc.Complete {
 		fmt.Fprintln(w, "An indirect jump leads to where nothing is known: counts are local guesses.")
@@ -320,6 +330,7 @@ func joined(all []stretch) []stretch {
 // showCode shows instructions with their source lines and stalls.
 func (doc *List) showCode(l *Listing, v *ListView, from, to int) {
 	where, chain := "", ""
+	events := doc.shownEvents(v)
 	for i := from; i < to; i++ {
 		r := &doc.Insts[i]
 		if now := r.chain() + lineOf(r.File, r.Line); r.Line > 0 && now != where {
@@ -331,7 +342,7 @@ func (doc *List) showCode(l *Listing, v *ListView, from, to int) {
 			where = now
 		}
 		if r.Stall > 0 && r.Stall*r.Executions >= bubbleFrom*doc.Cycles {
-			l.Note(Loud, stallColumn, r.bubble())
+			l.Note(Loud, stallColumn+len(events), r.bubble())
 		}
 		executions, each := math.NaN(), math.NaN()
 		if r.Confidence != infer.None {
@@ -347,7 +358,15 @@ func (doc *List) showCode(l *Listing, v *ListView, from, to int) {
 		if r.Time > 0 {
 			time = Percent(r.Time)
 		}
-		l.Row(samples, time, Count(executions), cycles(each), cycles(r.Least), r.For, letterOf(r.Confidence)+letterOf(r.Within), r.Addr, r.Instruction)
+		cells := []string{samples, time}
+		for _, e := range events {
+			cell := ""
+			if n := r.Events[e.Event]; n > 0 {
+				cell = Share(n, e.Samples)
+			}
+			cells = append(cells, cell)
+		}
+		l.Row(append(cells, Count(executions), cycles(each), cycles(r.Least), r.For, letterOf(r.Confidence)+letterOf(r.Within), r.Addr, r.Instruction)...)
 	}
 }
 

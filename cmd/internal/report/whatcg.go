@@ -235,8 +235,25 @@ func (td *TopDownShares) write(w io.Writer, style Style) error {
 		return nil
 	}
 	Fprintf(w, style, "\n%s\n", what)
-	_, err := fmt.Fprintf(w, "    %s\n", command) // in one line, to be copied
+	_, err := fmt.Fprintf(w, "%s\n", pasted(command))
 	return err
+}
+
+// pasted divides a command with one list in quotes into lines that have room everywhere, and are one command to a shell: a
+// string ends before each backslash, and the next begins with its line.
+func pasted(command string) string {
+	const width = 78
+	var b strings.Builder
+	n := 0
+	for piece := range strings.SplitAfterSeq(command, ",") {
+		if n > 0 && n+len(piece) > width {
+			b.WriteString("'\\\n'")
+			n = 1
+		}
+		b.WriteString(piece)
+		n += len(piece)
+	}
+	return b.String()
 }
 
 // table is the counted metrics, those of a level deeper further in; in pages, with what to do.

@@ -452,7 +452,8 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func
 		lines = l
 	}
 	flow := &report.Flow{Of: e, Names: v.names, Prefix: prefix}
-	code := &report.Code{Image: p.ip, Of: e, Names: v.names, Lines: lines, Prefix: prefix, Brief: brief, Calls: v.callLinks(p, href)}
+	code := &report.Code{Image: p.ip, Of: e, Names: v.names, Lines: lines, Prefix: prefix, Brief: brief, Calls: v.callLinks(p, href),
+		Events: report.EventsIn(v.src.Recording, v.src.Profile.Event.Name, report.Subject{Image: p.ip, Result: p.r})}
 	var source func(file string, line int) (string, bool)
 	notes := func() []string { return nil }
 	if v.source != nil {
