@@ -8,6 +8,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
+	"backfeed/sample/store"
 )
 
 // offRecording is programRecording with much time off the processor, below a call of the program.
@@ -114,6 +115,23 @@ func TestProfOffCPU(t *testing.T) {
 	if code, _, errs := runCLI(t, "prof", plain, "--event", "off-cpu", "--between", "0s,1s"); code != exitNothing || !strings.Contains(errs, "record --off-cpu") {
 		t.Errorf("a part of the time of none: exit code %d: %s", code, errs)
 	}
+	dir := t.TempDir()
+	rec, err := sample.Decode([]byte(testtool.Read(t, with)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Create(dir, store.Options{Warn: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(sample.Epoch{Start: 3600, Length: 3600}, rec, nil); err != nil {
+		t.Fatal(err)
+	}
+	for event, want := range map[string]string{"off-cpu": "10 s", "off-cpu:runnable": " 5 s", "wall": "10.1 s"} {
+		if text := must(t, "prof", dir, "--event", event); !strings.Contains(text, want) {
+			t.Errorf("of a store, --event %s:\n%s", event, text)
+		}
+	}
 	page := filepath.Join(t.TempDir(), "off.html")
 	must(t, "report", with, "--event", "wall", "--html", page)
 	if text := testtool.Read(t, page); !strings.Contains(text, "on the processor or off it") || strings.Contains(text, "Largest stalls") {
@@ -124,7 +142,7 @@ func TestProfOffCPU(t *testing.T) {
 // TestRecordOffCPURefused: what --off-cpu does not go with is a usage error.
 func TestRecordOffCPURefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"--event", "cycles"}, {"--period", "7", "--event", "cycles"}, {"--calibrate"}, {"--store", t.TempDir()}, {"--tick", "-a"}, {"--callers=go"}, {"--callers=no"}, {"--max-cpu", "1%"}, {"--pprof", "localhost:1"},
+		{"--event", "cycles"}, {"--period", "7", "--event", "cycles"}, {"--calibrate"}, {"--tick", "-a"}, {"--callers=go"}, {"--callers=no"}, {"--max-cpu", "1%"}, {"--pprof", "localhost:1"},
 	} {
 		if code, _, errs := runCLI(t, append([]string{"record", "--off-cpu"}, append(args, "--", "true")...)...); code != exitUsage {
 			t.Errorf("%s: exit code %d: %s", args, code, errs)

@@ -24,8 +24,8 @@ Code of JIT compilers is named as this machine knows it now, and so is the kerne
 function. Processes that ran the same image are one.
 
 --by process, thread, cpu, cgroup and time say what ran, where and when: by the names that processes and
-threads had, and by slices of 125 ms or more, at most 64 in a recording. record keeps that: with -a,
---callers, --calibrate or --off-cpu all but the processor, else all but control groups. perf record keeps
+threads had, and by slices of 125 ms or more, at most 64 in a recording. record keeps that, control groups
+with -a, --callers, --calibrate or --off-cpu alone, and processors but for ptrace. perf record keeps
 all of it, with --all-cgroups these too; stores keep none. Waits have the name that their thread left with,
 and are of the slice in which they ended. --between reads a part of the time alone, for every command.
 --by run lists the runs that were recorded: when, on which host, and of a command what it used in all, with

@@ -203,8 +203,7 @@ func runRecord(c *cli, args []string) error {
 		return save(rec)
 	}
 	if what.offCPU {
-		if err := cmp.Or(fs.Refuse("--off-cpu samples by the kernel's timer, in its programs", "event", "period", "calibrate", "max-cpu", "tick"),
-			fs.Refuse("stores hold no time off the processor", "store")); err != nil {
+		if err := fs.Refuse("--off-cpu samples by the kernel's timer, in its programs", "event", "period", "calibrate", "max-cpu", "tick"); err != nil {
 			return c.usage(err)
 		}
 		if fs.Changed("callers") && !what.callers.stacks() {

@@ -122,6 +122,8 @@ func (d *directory) verify(r io.ReaderAt) error {
 			err = b.verifySamples(plain, samples)
 		case kindFlows:
 			err = b.verifyFlows(plain)
+		case kindOff:
+			err = b.verifyOff(plain)
 		}
 		if err != nil {
 			return fmt.Errorf("block at %#x: %w", b.off, err)

@@ -144,8 +144,11 @@ func mergeBlocks(kind int, in []input) ([]byte, block, error) {
 			return nil, block{}, b.source.blame(err)
 		}
 	}
-	if kind == kindSamples {
+	switch kind {
+	case kindSamples:
 		return mergeSamples(in, plain)
+	case kindOff:
+		return mergeOff(in, plain)
 	}
 	return mergeFlows(in, plain)
 }

@@ -13,17 +13,20 @@ import (
 
 // fromRecording returns a recording as a source that has not been written yet.
 func fromRecording(rec *sample.Recording) source {
-	if !distinct(rec) {
+	if !distinct(rec.Counts) || !distinct(rec.Off) {
 		rec = sample.Merge(rec)
 	}
-	r := &splitter{rec: rec, flows: map[flowsKey]*sample.Recording{}, pages: map[sample.ImageID][]int{}}
+	r := &splitter{rec: rec, flows: map[flowsKey]*sample.Recording{}, pages: map[sample.ImageID][]int{}, off: map[sample.ImageID]*sample.Recording{}}
 	dir := &directory{summary: summarise(rec)}
 	r.events = eventIndex(rec, dir.summary)
 	for _, c := range rec.Counts {
 		r.split(c)
 	}
+	for _, c := range rec.Off {
+		r.splitOff(c)
+	}
 	of := []source{}
-	for _, c := range rec.Counts {
+	for _, c := range slices.Concat(rec.Counts, rec.Off) {
 		ids := make([]sample.ImageID, len(c.Images))
 		for i, ic := range c.Images {
 			ids[i] = ic.ID
@@ -31,7 +34,7 @@ func fromRecording(rec *sample.Recording) source {
 		of = append(of, source{dir: &directory{images: ids}})
 	}
 	dir.images = mergeImages(of, all)
-	dir.blocks = r.flowBlocks(none, sample.ImageID{})
+	dir.blocks = append(r.flowBlocks(none, sample.ImageID{}), r.offBlocks(none, sample.ImageID{})...)
 	for i, id := range dir.images {
 		b := block{image: i, kind: kindSamples}
 		for _, ic := range r.image(id) {
@@ -42,11 +45,15 @@ func fromRecording(rec *sample.Recording) source {
 		}
 		dir.blocks = append(dir.blocks, b)
 		dir.blocks = append(dir.blocks, r.flowBlocks(i, id)...)
+		dir.blocks = append(dir.blocks, r.offBlocks(i, id)...)
 	}
 	return source{dir: dir, plain: func(b block) ([]byte, error) {
 		id := dir.image(b)
-		if b.kind == kindFlows {
+		switch b.kind {
+		case kindFlows:
 			return r.flows[flowsKey{id.Key(), b.page}].Encode(), nil
+		case kindOff:
+			return r.off[id.Key()].Encode(), nil
 		}
 		return r.samples(id), nil
 	}}
@@ -67,9 +74,9 @@ func (r *splitter) flowBlocks(image int, id sample.ImageID) []block {
 func all(sample.ImageID) bool { return true }
 
 // distinct reports whether no two Counts have the same processor and event.
-func distinct(rec *sample.Recording) bool {
-	for i, c := range rec.Counts {
-		if slices.ContainsFunc(rec.Counts[:i], func(o *sample.Counts) bool { return o.CPU == c.CPU && o.Event == c.Event }) {
+func distinct(all []*sample.Counts) bool {
+	for i, c := range all {
+		if slices.ContainsFunc(all[:i], func(o *sample.Counts) bool { return o.CPU == c.CPU && o.Event == c.Event }) {
 			return false
 		}
 	}
@@ -82,7 +89,8 @@ type splitter struct {
 	events []int                    // index in the summary of each of rec's Counts
 	index  []map[sample.ImageID]int // per Counts, its images by key
 	flows  map[flowsKey]*sample.Recording
-	pages  map[sample.ImageID][]int // of flows, by key of the image
+	pages  map[sample.ImageID][]int             // of flows, by key of the image
+	off    map[sample.ImageID]*sample.Recording // time off the processor, by key of the image; the zero one of what has no place
 }
 
 // A flowsKey is what flows have a block for.
@@ -279,7 +287,7 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 		if err != nil {
 			return nil, err
 		}
-		if b.kind == kindFlows {
+		if b.kind == kindFlows || b.kind == kindOff {
 			rec, err := sample.Decode(plain)
 			if err != nil {
 				return nil, err
@@ -327,7 +335,14 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 			shareProbed(c, all)
 		}
 	}
-	for _, c := range sum.Counts {
+	for _, c := range sum.Off {
+		for _, ic := range c.Images {
+			if ic.ID.Path == "" {
+				ic.ID.Path = paths[ic.ID.Key()]
+			}
+		}
+	}
+	for _, c := range slices.Concat(sum.Counts, sum.Off) {
 		if err := c.Check(); err != nil { // flows that do not fit the samples
 			return nil, fmt.Errorf("%w: %w", err, ErrFormat)
 		}

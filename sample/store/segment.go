@@ -51,12 +51,13 @@ import (
 // Block:
 //
 //	integer  0 no image, else 1 + its index; minus that of the entry before
-//	integer  kind: 1 samples, 2 flows; other kinds are kept for what else can be
-//	         observed
+//	integer  kind: 1 samples, 2 flows, 3 time off the processor; other kinds are kept
+//	         for what else can be observed
 //	integer  page: of flows, the offsets of their first places in MB; else 0
-//	integer  samples in it; of flows, stacks' samples and records of branches and ranges
+//	integer  samples in it; of flows, stacks' samples and records of branches and ranges;
+//	         of time off the processor, microseconds
 //	integer  entries in it: places; of flows, stacks, branches, ranges, paths, first touches
-//	         and places with observed counts
+//	         and places with observed counts; of time off the processor, places and stacks
 //	integer  plain bytes
 //	integer  stored bytes: fewer if compressed with zstd, else as many; at least
 //	         a 256th
@@ -85,6 +86,11 @@ import (
 // what is read together, as many as of Counts in all. Its samples are those of the stacks, which the image's
 // block of samples has too. Images with a build ID have no path there.
 //
+// Time off the processor is a recording in the form of package sample that has nothing else: of the waits that
+// threads began in the image, with their stacks, without who waited and when. What has no place has a block of no image.
+// The summary has nothing of it, so that nothing takes it for samples. Who does not know the kind leaves it out, and
+// does not merge the segment.
+//
 // A bucket has parts of segments, too, which hold some of the images: see piece. They
 // are the same but for the magic "bfp1" at both ends, and that no part is listed and the
 // summary has no samples, weights and losses: what they are parts of is said elsewhere.
@@ -105,6 +111,7 @@ const pageShift = 20
 const (
 	kindSamples = 1
 	kindFlows   = 2
+	kindOff     = 3
 )
 
 const (
@@ -169,7 +176,7 @@ func (d *directory) image(b block) sample.ImageID {
 }
 
 // known reports whether this package knows what the block is.
-func (b block) known() bool { return b.kind == kindSamples || b.kind == kindFlows }
+func (b block) known() bool { return b.kind == kindSamples || b.kind == kindFlows || b.kind == kindOff }
 
 // compareBlocks orders the blocks of an image.
 func compareBlocks(a, b block) int {

@@ -153,7 +153,7 @@ func TestOtherKinds(t *testing.T) {
 	}
 	dir.epoch = hour
 	later := []byte("later block")
-	dir.blocks = append(dir.blocks, block{image: len(dir.images) - 1, kind: 3, samples: 1, entries: 1,
+	dir.blocks = append(dir.blocks, block{image: len(dir.images) - 1, kind: 99, samples: 1, entries: 1,
 		plain: len(later), stored: len(later), sum: wire.Checksum(later)})
 	s := open(t)
 	drop(t, s, append(append(b, later...), dir.encode()...), 1)

@@ -93,7 +93,7 @@ type Stats struct {
 	Images    int
 	Copies    int    // of images
 	Places    uint64 // (image, event, offset) with samples, each counted in each segment
-	Flows     uint64 // stacks, branches, ranges and paths, likewise
+	Flows     uint64 // stacks, branches, ranges and paths, likewise, and places and stacks of time off the processor
 	Samples   uint64 // the lost ones included
 	Lost      map[sample.Loss]uint64
 	Bytes     int64     // of segments
@@ -140,7 +140,7 @@ func statsOf(live []entry, copies []imageCopy) *Stats {
 			switch b.kind {
 			case kindSamples:
 				st.Places = add(st.Places, b.entries)
-			case kindFlows:
+			case kindFlows, kindOff:
 				st.Flows = add(st.Flows, b.entries)
 			}
 		}

@@ -221,7 +221,7 @@ func (s *Dir) Put(e sample.Epoch, rec *sample.Recording, labels map[string]strin
 
 // nothing reports whether there is nothing in a recording that is worth a segment.
 func nothing(rec *sample.Recording) bool {
-	return !slices.ContainsFunc(rec.Counts, func(c *sample.Counts) bool {
+	return len(rec.Off) == 0 && !slices.ContainsFunc(rec.Counts, func(c *sample.Counts) bool {
 		return c.Total > 0 || len(c.Branches)+len(c.Ranges)+len(c.Paths)+len(c.Targets) > 0
 	})
 }

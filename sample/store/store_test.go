@@ -110,14 +110,40 @@ func random(rnd *rand.Rand) *sample.Recording {
 		}
 		r.Add(c)
 	}
+	for range rnd.IntN(2) * rnd.IntN(4) {
+		r.AddOff(randomOff(rnd))
+	}
 	return r
+}
+
+// randomOff returns time off the processor.
+func randomOff(rnd *rand.Rand) *sample.Counts {
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64", Model: rnd.IntN(2)}, sample.OffEvent(sample.OffReasons[rnd.IntN(len(sample.OffReasons))]))
+	for range 1 + rnd.IntN(5) {
+		id := sample.ImageID{Path: fmt.Sprintf("/lib/%d", rnd.IntN(6))}
+		if rnd.IntN(3) > 0 {
+			id.Build[0] = byte(1 + rnd.IntN(6))
+		}
+		f, n := sample.Frame{Image: c.Image(id), Off: sample.Offset(rnd.IntN(64))}, 1+rnd.Uint64N(1e6)
+		c.AddSample(f.Image, f.Off, n)
+		if rnd.IntN(3) > 0 {
+			caller := sample.Frame{Image: c.Image(sample.ImageID{Path: "/lib/0"}), Off: 3}
+			c.AddStack([]sample.Frame{f, caller}, 1+rnd.Uint64N(n))
+		}
+	}
+	if rnd.IntN(2) == 0 {
+		c.Lose(sample.LostDropped, 1+rnd.Uint64N(1e6))
+		c.Lose(sample.LostKernel, 7)
+	}
+	c.Weight = c.Delivered() * sample.OffPeriod
+	return c
 }
 
 // mustEqual compares recordings by what they hold. An image has one path in a
 // store, whatever it has in each Counts.
 func mustEqual(t *testing.T, what string, got, want *sample.Recording) {
 	t.Helper()
-	for _, c := range got.Counts {
+	for _, c := range slices.Concat(got.Counts, got.Off) {
 		if err := c.Check(); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -132,7 +158,7 @@ func mustEqual(t *testing.T, what string, got, want *sample.Recording) {
 func stored(recs []*sample.Recording) *sample.Recording {
 	var some []*sample.Recording
 	for _, r := range recs {
-		if slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches)+len(c.Paths)+len(c.Targets) > 0 }) {
+		if len(r.Off) > 0 || slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches)+len(c.Paths)+len(c.Targets) > 0 }) {
 			some = append(some, r)
 		}
 	}
@@ -142,7 +168,7 @@ func stored(recs []*sample.Recording) *sample.Recording {
 // onePath takes away the paths of images with a build ID.
 func onePath(r *sample.Recording) *sample.Recording {
 	r = sample.Merge(r)
-	for _, c := range r.Counts {
+	for _, c := range slices.Concat(r.Counts, r.Off) {
 		for _, ic := range c.Images {
 			ic.ID = ic.ID.Key()
 		}
