@@ -29,7 +29,9 @@ images, and every command that reads samples reads a store. STORE is a directory
 	sub: []*command{
 		storeCommand("ls", "list the segments", "", "backfeed store ls /var/lib/backfeed", listStore),
 		storeCommand("stats", "sum up what a store holds", "", "backfeed store stats /var/lib/backfeed --format json", sumStore),
-		storeCommand("fsck", "read and check everything", `Exit code 1 tells of damage. What a writer that was killed left behind is none: --repair removes it.`,
+		storeCommand("fsck", "read and check everything", `Exit code 1 tells of damage. What a writer that was killed left behind is none: --repair
+removes it, and copies of images with wrong bytes. Segments that the index remembers and the disk did not keep are
+named until then.`,
 			"backfeed store fsck /var/lib/backfeed --repair", checkStore),
 		storeCommand("compact", "merge the segments of each epoch that has ended", `In a bucket, the result is divided by image, so that reading one image gets little else. Any number of
 jobs may be at it, each with its --shard, or all with none; what two do at the same time is done once.`,

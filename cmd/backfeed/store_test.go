@@ -110,8 +110,12 @@ func TestStoreDamaged(t *testing.T) {
 	if err := os.Remove(files[7]); err != nil {
 		t.Fatal(err)
 	}
-	if out := must(t, "store", "fsck", dir, "--repair"); !strings.Contains(out, "files removed: 1") {
-		t.Errorf("repair: %s", out)
+	code, out, _ = runCLI(t, "store", "fsck", dir, "--repair")
+	if code != exitFailed || !strings.Contains(out, "files removed: 1") || !strings.Contains(out, filepath.Base(files[7])+": 31 samples of epoch ") {
+		t.Errorf("repair, exit code %d: %s", code, out)
+	}
+	if out := must(t, "store", "fsck", dir); strings.Contains(out, "damaged") || strings.Contains(out, "unfinished") {
+		t.Errorf("after the repair: %s", out)
 	}
 }
 

@@ -24,6 +24,11 @@ func (s *Dir) tidy(f func(*listing) error) error {
 		if _, err := s.sweep(l); err != nil {
 			return err
 		}
+		if len(l.superseded) > 0 { // some may count now
+			if l, err = s.list(); err != nil {
+				return err
+			}
+		}
 		return f(l)
 	})
 }
@@ -138,11 +143,11 @@ func (s *Dir) mergeFiles(group []entry) (entry, error) {
 	return e, err
 }
 
-// sweep removes what is left behind: segments that were merged into others, and
-// files whose writer is dead. It returns their number.
+// sweep removes what is left behind: segments that were merged into others, the others
+// instead if these are damaged, and files whose writer is dead. It returns their number.
 func (s *Dir) sweep(l *listing) (removed int, err error) {
-	for _, e := range l.superseded {
-		if err := remove(filepath.Join(s.dir, segmentsDir, e.name)); err != nil {
+	for _, name := range s.useless(l) {
+		if err := remove(filepath.Join(s.dir, segmentsDir, name)); err != nil {
 			return removed, err
 		}
 		removed++
@@ -162,10 +167,49 @@ func (s *Dir) sweep(l *listing) (removed int, err error) {
 	return removed, nil
 }
 
+// useless returns the segments whose samples whole other ones have. Merging removes its parts when the sum is on the
+// disk; where the disk kept those, it may not have kept the sum.
+func (s *Dir) useless(l *listing) (names []string) {
+	kept := map[partID]bool{} // of segments that are superseded, and needed
+	errs := map[string]error{}
+	damaged := func(e entry) bool {
+		err, ok := errs[e.name]
+		if !ok {
+			err = s.verify(e)
+			errs[e.name] = err
+		}
+		return err != nil
+	}
+	for _, e := range l.superseded {
+		switch {
+		case !slices.ContainsFunc(l.live, func(of entry) bool { return of.hasSome(e.parts) && damaged(of) }):
+			names = append(names, e.name)
+		case !damaged(e):
+			for _, p := range e.parts {
+				kept[p] = true
+			}
+		}
+	}
+	for _, e := range l.live {
+		if len(kept) > 0 && hasAll(kept, e.parts) && damaged(e) {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
+// hasSome reports whether a segment has one of the parts, which are sorted.
+func (d *directory) hasSome(parts []partID) bool {
+	return slices.ContainsFunc(parts, func(p partID) bool {
+		_, ok := slices.BinarySearchFunc(d.parts, p, compareIDs)
+		return ok
+	})
+}
+
 // sweepCopies removes copies of images that were not finished.
 func (s *Dir) sweepCopies() (removed int, err error) {
 	files, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
 	for _, f := range files {

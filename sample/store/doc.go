@@ -15,6 +15,10 @@
 // writer, and nothing is asked of the directory that an object store could not do:
 // put a name that is new, get a part of it, list, delete.
 //
+// A disk that does not keep what it said it had, a name, bytes or a removal, costs the samples in
+// that file and no others: what was merged is read where the sum is damaged and its parts are there,
+// and what is gone is told where the index remembers it.
+//
 // Segments add up in any order. Each has the random numbers of the Puts that it is
 // made of, and of two that have the same ones, the larger counts. Merging writes
 // the sum before it removes the parts, and needs no transaction.

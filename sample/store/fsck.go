@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"backfeed/sample"
 	"backfeed/sample/internal/wire"
@@ -27,9 +28,9 @@ type Report struct {
 // writer that was killed leaves behind is not damage.
 func (r *Report) Clean() bool { return len(r.Damaged) == 0 }
 
-// Fsck reads the whole store and checks all that can be checked, without the
-// index. To repair is to remove what is unfinished and superseded, and to make the
-// index anew; then it returns ErrBusy if another process removes files.
+// Fsck reads the whole store and checks all that can be checked. The index is asked only
+// for what is not there any more. To repair is to remove what is unfinished and superseded and copies that
+// are damaged, and to make the index anew; then it returns ErrBusy if another process removes files.
 func (s *Dir) Fsck(repair bool) (*Report, error) {
 	if !repair {
 		return s.fsck(false)
@@ -43,12 +44,18 @@ func (s *Dir) Fsck(repair bool) (*Report, error) {
 }
 
 func (s *Dir) fsck(repair bool) (*Report, error) {
+	known := s.openIndex().known // of what is not there
 	ix := s.emptyIndex()
 	l, err := s.listWith(ix)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{}
+	r := &Report{Damaged: s.gone()}
+	remember := &index{known: known}
+	lost := s.lost(remember, slices.Concat(l.live, l.superseded, l.overlap), l.bad, l)
+	for _, err := range lost {
+		r.Damaged = append(r.Damaged, err)
+	}
 	for _, e := range l.superseded {
 		r.Superseded = append(r.Superseded, e.name)
 	}
@@ -56,9 +63,11 @@ func (s *Dir) fsck(repair bool) (*Report, error) {
 		r.Damaged = append(r.Damaged, &SegmentError{e.name, errOverlap})
 	}
 	for _, bad := range l.bad {
-		if errors.Is(bad, ErrTorn) {
+		switch {
+		case remember.lost[bad.Name]:
+		case errors.Is(bad, ErrTorn):
 			r.Unfinished = append(r.Unfinished, bad.Name)
-		} else {
+		default:
 			r.Damaged = append(r.Damaged, bad)
 		}
 	}
@@ -69,16 +78,18 @@ func (s *Dir) fsck(repair bool) (*Report, error) {
 			r.Damaged = append(r.Damaged, &SegmentError{e.name, err})
 		}
 	}
-	if err := s.fsckCopies(r); err != nil {
+	if err := s.fsckCopies(r, repair); err != nil {
 		return nil, err
 	}
 	if !repair {
 		return r, nil
 	}
-	if r.Removed, err = s.sweep(l); err != nil {
+	n, err := s.sweep(l)
+	r.Removed += n
+	if err != nil {
 		return nil, err
 	}
-	n, err := s.sweepCopies()
+	n, err = s.sweepCopies()
 	r.Removed += n
 	if err != nil {
 		return nil, err
@@ -177,9 +188,9 @@ func (b block) verifySums(samples, entries uint64) error {
 }
 
 // fsckCopies reads the copies of images.
-func (s *Dir) fsckCopies(r *Report) error {
+func (s *Dir) fsckCopies(r *Report, repair bool) error {
 	files, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	for _, f := range files {
@@ -198,6 +209,12 @@ func (s *Dir) fsckCopies(r *Report) error {
 			r.Unfinished = append(r.Unfinished, c.name)
 		case n != c.size || sum != c.sum:
 			r.Damaged = append(r.Damaged, fmt.Errorf("%s: not the bytes that were copied", c.name))
+			if repair { // or there would never be another
+				if err := remove(filepath.Join(s.dir, imagesDir, c.name)); err != nil {
+					return err
+				}
+				r.Removed++
+			}
 		default:
 			r.Copies++
 		}

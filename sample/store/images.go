@@ -204,7 +204,7 @@ func (c *imageCopy) complete(f *os.File) bool {
 // copies lists the copies of images that are complete.
 func (s *Dir) copies() ([]imageCopy, error) {
 	files, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // gone
 		return nil, err
 	}
 	var out []imageCopy

@@ -31,6 +31,7 @@ type index struct {
 	known map[string][]byte // of a bucket, copied
 	fresh map[string][]byte // found missing
 	names []string          // of all segments, sorted
+	lost  map[string]bool   // are not there, and must not be forgotten
 }
 
 var bucket = []byte("segments")
@@ -127,7 +128,7 @@ func (ix *index) rewrite() error {
 func (ix *index) update() {
 	var gone []string
 	for name := range ix.known {
-		if _, ok := slices.BinarySearch(ix.names, name); !ok {
+		if _, ok := slices.BinarySearch(ix.names, name); !ok && !ix.lost[name] {
 			gone = append(gone, name)
 		}
 	}

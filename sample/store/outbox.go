@@ -89,6 +89,9 @@ func (p Parcel) Open() (data []byte, samples uint64, err error) {
 		return nil, 0, err
 	}
 	dir, err := checkSegment(data)
+	if n, ok := parseRaw(newDir + p.Name[:len("20060102")] + "/" + p.Name); err == nil && (!ok || n.sum != sumOfBytes(data)) {
+		err = fmt.Errorf("not the bytes that its name is of: %w", ErrFormat)
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", p.Name, err)
 	}

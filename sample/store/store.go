@@ -125,7 +125,7 @@ func IsDir(dir string) bool {
 		return true
 	}
 	st, err := os.Stat(filepath.Join(dir, marker))
-	return err == nil && st.Mode().IsRegular()
+	return err == nil && st.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist) && hasSegments(dir)
 }
 
 // layout returns an error if the store in dir has a layout of a later version.
@@ -152,12 +152,11 @@ func CreateDir(dir string, opts Options) (*Dir, error) {
 			return nil, err
 		}
 	}
-	if !IsDir(dir) {
-		f, err := os.OpenFile(filepath.Join(dir, marker), os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
+	f, err := os.OpenFile(filepath.Join(dir, marker), os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
+	if err == nil {
 		f.Close()
+	} else if !errors.Is(err, fs.ErrExist) && !IsDir(dir) {
+		return nil, err
 	}
 	if err := errors.Join(syncDir(dir), syncDir(filepath.Dir(filepath.Clean(dir)))); err != nil {
 		return nil, err
@@ -320,7 +319,7 @@ type entry struct {
 // names lists the files of segments, sorted.
 func (s *Dir) names() ([]string, error) {
 	files, err := os.ReadDir(filepath.Join(s.dir, segmentsDir))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // gone
 		return nil, err
 	}
 	var names []string
@@ -338,6 +337,7 @@ type listing struct {
 	superseded []entry // merged into live ones
 	overlap    []entry // of which some parts, not all, are in live ones: not used
 	bad        []*SegmentError
+	lost       []*SegmentError // known from the index alone; of those in bad, too
 }
 
 // A SegmentError is about a segment that cannot be used.
@@ -395,6 +395,7 @@ func (s *Dir) listWith(ix *index) (*listing, error) {
 	ix.names = before
 	l := settle(entries)
 	l.bad = bad
+	l.lost = s.lost(ix, entries, bad, l)
 	return l, nil
 }
 
@@ -464,11 +465,22 @@ func settle(entries []entry) *listing {
 
 // warn tells of what list could not use.
 func (s *Dir) warn(l *listing) {
+	told := map[string]bool{}
+	for _, err := range l.lost {
+		told[err.Name] = true
+		s.opts.Warn(err)
+	}
 	for _, err := range l.bad {
+		if told[err.Name] {
+			continue
+		}
 		s.opts.Warn(err)
 	}
 	for _, e := range l.overlap {
 		s.opts.Warn(&SegmentError{e.name, errOverlap})
+	}
+	for _, err := range s.gone() {
+		s.opts.Warn(err)
 	}
 }
 
@@ -550,9 +562,13 @@ func (s *Dir) read(q Query, skip map[string]bool) (*sample.Recording, error) {
 	if len(skip) == 0 {
 		s.warn(l)
 	}
+	if len(skip) > 0 { // what they were merged of may be there
+		rest := slices.DeleteFunc(slices.Concat(l.live, l.superseded, l.overlap), func(e entry) bool { return skip[e.name] })
+		l = settle(rest)
+	}
 	var hits []entry
 	for _, e := range l.live {
-		if q.matches(e) && !skip[e.name] {
+		if q.matches(e) {
 			hits = append(hits, e)
 		}
 	}
