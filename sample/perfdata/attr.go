@@ -52,6 +52,7 @@ const (
 	branchHwIndex   = 1 << 17
 	branchCounters  = 1 << 19
 
+	flagInherit     = 1 << 1
 	flagFreq        = 1 << 10
 	flagSampleIDAll = 1 << 18
 	flagBuildID     = 1 << 34

@@ -13,6 +13,9 @@
 // names; several count the samples, each with the mappings of its moment. The sum has the same bytes
 // however many there are, and errors are the same.
 //
+// Of a group of events of which one is sampled and the others are read with it (perf record -e '{a,b}:S'), what these counted
+// is attributed to the samples, as samples of their own events.
+//
 // It refuses directories (perf record --threads), and leaves out what is none of
 // its business: hardware traces (AUX), saved registers and stacks, and fields of
 // tracepoints but for signals of arithmetic, which become events of their own. Of stacks that only these could tell (--call-graph dwarf) there is but the

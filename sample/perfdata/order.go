@@ -117,7 +117,7 @@ const maxSpare = 256
 
 // empty makes e fit to be filled again.
 func (e *entry) empty() {
-	*e = entry{chain: spare(e.chain), branches: spare(e.branches)}
+	*e = entry{chain: spare(e.chain), branches: spare(e.branches), reads: spare(e.reads)}
 }
 
 func spare(b []uint64) []uint64 {
@@ -130,5 +130,5 @@ func spare(b []uint64) []uint64 {
 // size is the memory that an entry takes, in bytes, up to the room that it had before: which one
 // that was depends on who counts. It does not change while the entry waits.
 func (e *entry) size() int {
-	return int(unsafe.Sizeof(*e)) + int(unsafe.Sizeof(queued{})) + 8*(len(e.chain)+len(e.branches)) + len(e.mapping.Image.Path)
+	return int(unsafe.Sizeof(*e)) + int(unsafe.Sizeof(queued{})) + 8*(len(e.chain)+len(e.branches)+len(e.reads)) + len(e.mapping.Image.Path)
 }

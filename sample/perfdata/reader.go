@@ -17,6 +17,8 @@ type event struct {
 	index int              // in reader.events; noIndex of an event of signals
 	fpe   map[int32]*event // signals of arithmetic, by si_code, if this is the event of signals
 
+	group groupTally // of an event that is read with the samples of another
+
 	// samples that the kernel dropped, as told in two ways that overlap
 	lost, lostSamples uint64
 }
@@ -42,6 +44,8 @@ type reader struct {
 	origin origin
 	here   counter // of what is counted at once
 	crew   *crew   // counts samples beside the reader; nil if that is alone
+
+	counters map[groupKey]uint64 // of groups, as they were last read
 
 	notes notes
 }
@@ -345,6 +349,7 @@ func (r *reader) sample(e *entry) (kept bool) {
 	r.ended.alive(e.pid)
 	ns, timed := r.origin.time(e)
 	l := located{e, r.origin.of(e), r.spaces.View(e.pid), ns, timed}
+	r.readGroup(&l)
 	if r.crew == nil || e.ev.index == noIndex {
 		r.here.count(&e.ev.tally, &l)
 		return false
@@ -395,6 +400,9 @@ func (d *ended) alive(pid int) {
 
 // recording returns the sum of all that was read.
 func (r *reader) recording() *sample.Recording {
+	for _, ev := range r.events {
+		ev.group.begin(ev.counts)
+	}
 	r.countLost()
 	if r.opt.Warn != nil {
 		r.warn()
@@ -427,7 +435,11 @@ func (r *reader) recording() *sample.Recording {
 		for _, code := range sortedCodes(signals) {
 			add(fpeEvent(code), signals[code].counts)
 		}
-		add(ev.event(ev.label), append([]*sample.Counts{ev.counts}, r.crew.parts(ev)...)...)
+		of := ev.event(ev.label)
+		if ev.group.period > 0 {
+			of.Period = ev.group.period
+		}
+		add(of, append([]*sample.Counts{ev.counts}, r.crew.parts(ev)...)...)
 	}
 	out := &sample.Recording{Counts: sample.Gather(events...)}
 	if run, ok := r.origin.run(); ok {

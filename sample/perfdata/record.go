@@ -47,6 +47,7 @@ type entry struct {
 	chain    []uint64  // return addresses in user mode, innermost first
 	top      [2]uint64 // words at the stack pointer; 0 where they are not known
 	branches []uint64  // from, to, flags of each, newest first
+	reads    []uint64  // ID and value of each counter of a group
 
 	interrupted uint64 // where the chain begins in user mode; 0 if it does not
 	fpe         bool   // raw data as of a signal of arithmetic, with si_code code
@@ -92,7 +93,7 @@ func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error)
 		e.weight = a.period
 	}
 	if st&hasRead != 0 {
-		skipRead(c, a.readFormat)
+		decodeRead(c, a.readFormat, e)
 	}
 	if st&hasCallchain != 0 {
 		n := c.u64("callchain length")
@@ -114,8 +115,8 @@ func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error)
 	return len(c.b) - c.off, nil
 }
 
-// skipRead passes over the counters of a sample.
-func skipRead(c *cursor, format uint64) {
+// decodeRead takes the counters of a group; those of a single event are that of the sample itself.
+func decodeRead(c *cursor, format uint64, e *entry) {
 	times := uint64(bits.OnesCount64(format & (readEnabled | readRunning)))
 	each := 1 + uint64(bits.OnesCount64(format&(readID|readLost)))
 	if format&readGroup == 0 {
@@ -124,7 +125,14 @@ func skipRead(c *cursor, format uint64) {
 	}
 	n := c.u64("read length")
 	c.bytes(8*times, "read times")
-	c.array(n, 8*each, "read values")
+	b := c.array(n, 8*each, "read values")
+	if format&readID == 0 { // nobody knows of what
+		return
+	}
+	bo := order(c.big)
+	for ; len(b) > 0; b = b[8*each:] {
+		e.reads = append(e.reads, bo.Uint64(b[8:]), bo.Uint64(b))
+	}
 }
 
 // decodeChain takes the part of a callchain that is in user mode, at most depth

@@ -125,7 +125,8 @@ type synthSample struct {
 	chain    []uint64
 	stack    []uint64 // from the stack pointer on
 	branches []synthBranch
-	raw      []byte // 4 bytes more than a multiple of 8; nil is 12 of 0xee
+	group    []uint64 // ID and value of each counter that was read; nil is junk
+	raw      []byte   // 4 bytes more than a multiple of 8; nil is 12 of 0xee
 }
 
 type synthBranch struct {
@@ -186,7 +187,7 @@ func (s *synth) sample(a *synthAttr, x synthSample) {
 	put(hasStreamID, junk)
 	put(hasCPU, uint32(3), uint32(0))
 	put(hasPeriod, x.period)
-	put(hasRead, s.read(a, x.time))
+	put(hasRead, s.read(a, x.time, x.group))
 	put(hasCallchain, len(x.chain), words(x.chain))
 	if x.raw == nil {
 		x.raw = bytes.Repeat([]byte{0xee}, 12)
@@ -224,7 +225,7 @@ func (s *synth) sample(a *synthAttr, x synthSample) {
 
 // read returns the counters of a sample, in the layout of read_format. Of a group,
 // perf knows the first.
-func (s *synth) read(a *synthAttr, value uint64) raw {
+func (s *synth) read(a *synthAttr, value uint64, group []uint64) raw {
 	const junk = uint64(0xeeeeeeeeeeeeeeee)
 	var b []byte
 	one := func(value, id uint64) {
@@ -237,6 +238,13 @@ func (s *synth) read(a *synthAttr, value uint64) raw {
 		}
 	}
 	times := raw(bytes.Repeat([]byte{0xee}, 8*bits.OnesCount64(a.readFormat&(readEnabled|readRunning))))
+	if a.readFormat&readGroup != 0 && group != nil {
+		b = s.pack(len(group)/2, times)
+		for i := 0; i < len(group); i += 2 {
+			one(group[i+1], group[i])
+		}
+		return b
+	}
 	if a.readFormat&readGroup != 0 {
 		b = s.pack(3, times)
 		one(value, a.ids[0])
