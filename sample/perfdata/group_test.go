@@ -3,9 +3,15 @@ package perfdata
 import (
 	"bytes"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -14,10 +20,10 @@ import (
 // which retires a sixth; of ten, one is in the kernel.
 func topdownGroup(s *synth, flags uint64, samples int) {
 	const st = plainType | hasIdentifier | hasPeriod | hasRead
-	event := func(name string, id, period uint64) synthAttr {
-		return synthAttr{label: name, ids: []uint64{id}, attr: attr{typ: typeRaw, config: id, period: period, sampleType: st, readFormat: readGroup | readID, flags: flagSampleIDAll | flags}}
+	event := func(name string, id, kind, period uint64) synthAttr {
+		return synthAttr{label: name, ids: []uint64{id}, attr: attr{typ: typeHardware, config: kind, period: period, sampleType: st, readFormat: readGroup | readID, flags: flagSampleIDAll | flags}}
 	}
-	s.attrs = []synthAttr{event("slots:S", 10, 0), event("cycles:S", 11, 1000), event("topdown-retiring:S", 12, 0), event("topdown-be-bound:S", 13, 0)}
+	s.attrs = []synthAttr{event("slots:S", 10, 77, 0), event("cycles:S", 11, hwCycles, 1000), event("topdown-retiring:S", 12, hwInstructions, 0), event("topdown-be-bound:S", 13, 78, 0)}
 	s.feat[featureEventDesc] = s.describe()
 	cycles := &s.attrs[1]
 	s.mmap2(cycles, 1, 10, 0x1000, 0x1000, 0, buildA, "/bin/a")
@@ -73,6 +79,9 @@ func TestGroup(t *testing.T) {
 		}
 		for _, c := range rec.Counts {
 			w := want[c.Event.Name]
+			if sampled := c.Event.Name == "cycles"; sampled != (c.Event.Unit == "cycles") {
+				t.Errorf("%s: %s is in %s", tt.name, c.Event.Name, c.Event.Unit)
+			}
 			period := c.MeanPeriod()
 			if period != float64(c.Event.Period) {
 				t.Errorf("%s: %s: mean period %g, nominal %d", tt.name, c.Event.Name, period, c.Event.Period)
@@ -110,4 +119,45 @@ func TestGroupShort(t *testing.T) {
 	if len(rec.Counts) != 4 {
 		t.Errorf("%d events", len(rec.Counts))
 	}
+}
+
+// TestGroupAgainstPerf: perf script attributes as many events to samples of the clock, a read less than a sample aside.
+func TestGroupAgainstPerf(t *testing.T) {
+	perf := testtool.Path(t, "perf")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "perf.data")
+	cmd := exec.Command(perf, "record", "-q", "-o", file, "-F", "4999", "-e", "{cpu-clock,page-faults}:S", "--", self)
+	cmd.Env = append(os.Environ(), "PERFDATA_TEST_WORK=1")
+	if out, err := cmd.Output(); err != nil {
+		t.Skipf("perf record of a group: %v: %s%s", err, out, errOutput(err))
+	}
+	want, reads := 0.0, 0.0
+	for _, line := range script(t, perf, file, "-F", "event,period") {
+		if f := strings.Fields(line); len(f) == 2 && strings.HasPrefix(f[1], "page-faults") {
+			n, err := strconv.ParseFloat(f[0], 64)
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			want, reads = want+n, reads+1
+		}
+	}
+	rec, err := ReadFile(file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range rec.Counts {
+		if !strings.HasPrefix(c.Event.Name, "page-faults") {
+			continue
+		}
+		period := float64(c.Event.Period)
+		if got, sd := float64(c.Weight), period/2*math.Sqrt(reads); math.Abs(got-want) > 4*sd+period {
+			t.Errorf("%g page faults in samples of %g, perf has %g in %g reads", got, period, want, reads)
+		}
+		t.Logf("%d page faults in %d samples, perf has %g in %g reads", c.Weight, c.Total, want, reads)
+		return
+	}
+	t.Errorf("no page faults, and perf has %g in %g reads", want, reads)
 }

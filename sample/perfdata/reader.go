@@ -437,7 +437,7 @@ func (r *reader) recording() *sample.Recording {
 		}
 		of := ev.event(ev.label)
 		if ev.group.period > 0 {
-			of.Period = ev.group.period
+			of.Period, of.Unit = ev.group.period, "events" // its samples tell where events passed, and no time of their own
 		}
 		add(of, append([]*sample.Counts{ev.counts}, r.crew.parts(ev)...)...)
 	}
