@@ -176,6 +176,47 @@ func storeSamples(t *testing.T, dir string) uint64 {
 
 // TestRecordSystem: the whole machine is recorded for a while, or what is asked
 // for of it.
+// TestAgentOffCPU: the agent's store has where threads waited, beside its samples.
+func TestAgentOffCPU(t *testing.T) {
+	wholeMachine(t)
+	target, dir := busy(t), t.TempDir()
+	load := exec.Command(target, "forever", "1")
+	if err := load.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer load.Process.Kill()
+	waits := exec.Command("sh", "-c", "while :; do sleep 0.1; done")
+	if err := waits.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer waits.Process.Kill()
+	exe, into := program(t, "backfeed"), filepath.Join(dir, "store")
+	a := startAgent(t, exe, "--store", into, "--off-cpu", "--flush", "1s", "--max-cpu", "50%")
+	a.await("segment written", 2)
+	if err := a.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Wait(); err != nil {
+		t.Fatalf("%v:\n%s", err, testtool.Read(t, a.log))
+	}
+	must(t, "store", "fsck", into)
+	if out := must(t, "prof", into); !strings.Contains(out, " main.busy\n") {
+		t.Errorf("samples:\n%s", out)
+	}
+	if out := must(t, "prof", into, "--event", "off-cpu:interruptible", "--by", "image"); !strings.Contains(out, " ms") && !strings.Contains(out, " s ") {
+		t.Errorf("waits:\n%s", out)
+	}
+}
+
+// TestAgentOffCPURefused: what the agent's --off-cpu does not go with is a usage error.
+func TestAgentOffCPURefused(t *testing.T) {
+	for _, args := range [][]string{{"--event", "cycles"}, {"--tick"}, {"--calibrate"}, {"--callers=go"}, {"--callers=no"}} {
+		if code, _, errs := runCLI(t, append([]string{"agent", "--off-cpu", "--store", t.TempDir()}, args...)...); code != exitUsage || !strings.Contains(errs, "off-cpu") {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+	}
+}
+
 func TestRecordSystem(t *testing.T) {
 	wholeMachine(t)
 	target, dir := busy(t), t.TempDir()

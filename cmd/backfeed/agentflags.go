@@ -42,7 +42,7 @@ type systemFlags struct {
 	events       []string
 	tick, kernel bool
 	callers      callersFlag
-	offCPU       bool // of record alone
+	offCPU       bool
 	pids         []int
 	cgroups      []string
 }
@@ -160,6 +160,7 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.IntVarP(&f.what.hz, "frequency", "F", collect.DefaultSystemFrequency, "take at most `HZ` samples per second on each processor")
 	fs.Var(&f.maxCPU, "max-cpu", "keep the cost below this share of all processor time")
 	f.what.define(fs, "take samples of event `name`: branches, instructions, cycles, cpu-clock (default: the best there is); may be given several times")
+	fs.BoolVar(&f.what.offCPU, "off-cpu", false, "record the time that threads are off the processor, too, with whole stacks")
 	f.calibrate.define(fs, false)
 	f.calibrate.definePaths(fs, false)
 	fs.IntSliceVarP(&f.what.pids, "pid", "p", nil, "sample only the processes `PID` and what they start")
@@ -210,6 +211,14 @@ func (f *agentFlags) refuse(fs *flagset.Set) error {
 	if f.keepImages.Value == "no" {
 		if err := fs.Refuse("it goes with --keep-images", "max-image-size"); err != nil {
 			return err
+		}
+	}
+	if f.what.offCPU {
+		if err := fs.Refuse("--off-cpu samples by the kernel's timer", "event", "tick", "calibrate"); err != nil {
+			return err
+		}
+		if fs.Changed("callers") && !f.what.callers.stacks() {
+			return fmt.Errorf("--off-cpu has whole stacks; want --callers or --callers=N, not --callers=%s", &f.what.callers)
 		}
 	}
 	return f.what.refuse(fs)

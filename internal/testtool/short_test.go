@@ -28,6 +28,7 @@ var quick = map[string]string{
 	"TestCalibrateFlags":      "is refused before it records",
 	"TestEndOf":               "starts sleep, and ends it",
 	"TestRecordOffCPURefused": "is refused before it records",
+	"TestAgentOffCPURefused":  "is refused before it samples",
 	"TestOutputDescriptors":   "converts a small recording, as a process",
 	"TestOutputSearchOnly":    "converts a small recording, as a process",
 	"TestAlive":               "starts sleep, and ends it",

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,7 @@ const MaxGathered = 500_000
 
 // Places is how many places a recording has that take memory.
 func Places(rec *sample.Recording) (n int) {
-	for _, c := range rec.Counts {
+	for _, c := range slices.Concat(rec.Counts, rec.Off) {
 		for _, ic := range c.Images {
 			n += len(ic.At)
 		}
@@ -433,7 +434,7 @@ func (a *Agent) setRate(hz int) {
 // want of space, stays for the next time.
 func (a *Agent) write(now time.Time) error {
 	n := a.gathered.Samples()
-	if n > 0 {
+	if n > 0 || len(a.gathered.Off) > 0 {
 		rec := &a.gathered
 		if a.probes != nil {
 			rec = sample.Merge(rec) // what windows counted is added to what is written alone

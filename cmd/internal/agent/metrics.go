@@ -74,6 +74,11 @@ func (s *status) write(w listen.Families) {
 	w.One("unwind_rows", "gauge", "Rows of .eh_frame and .debug_frame that stacks are unwound by.", float64(c.UnwindRows))
 	w.One("unwind_shed_total", "counter", "Images and processes that there was no room to unwind by: their stacks are by frame pointers.", float64(c.Shed))
 	w.One("bare_samples_total", "counter", "Samples stored without their callers or branch records: ring full.", float64(c.Bare))
+	if c.Off.Times > 0 {
+		w.One("waits_total", "counter", "Times that threads came back to a processor.", float64(c.Off.Times))
+		w.One("dropped_waits_total", "counter", "Those whose time has no place: map full.", float64(c.Off.Failed))
+		w.One("bare_waits_total", "counter", "Those whose stack there was no room for.", float64(c.Off.Bare))
+	}
 	w.One("processors", "gauge", "Processors that are sampled.", float64(c.Processors))
 	w.One("lost_records_total", "counter", "Records of mappings and processes that the kernel dropped.", float64(c.LostRecords))
 	w.One("map_entries", "gauge", "Places that one buffer of the kernel has room for.", float64(c.MapEntries))
