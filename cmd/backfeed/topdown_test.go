@@ -106,6 +106,11 @@ func TestTopDown(t *testing.T) {
 		t.Errorf("of a procedure %+v, of all %+v", one.TopDown.Metrics, td.Metrics)
 	}
 
+	_, _, errs := runCLI(t, append([]string{"whatcg"}, withEvents(t, zen5Events(), nil)...)...)
+	if strings.Count(errs, "are not mixed") != 1 || !strings.Contains(errs, "samples of 7 other events are not mixed with those of cpu-clock: de_no_dispatch_per_slot.backend_stalls, ") {
+		t.Errorf("of many events: %s", errs)
+	}
+
 	page := must(t, append([]string{"report", "--html", "-"}, withEvents(t, zen5Events(), nil)...)...)
 	for _, want := range []string{"Backend Bound Memory is the largest loss.", "amdzen5/pipeline.json", "no_ops_from_frontend,cmask=0x8"} {
 		if !strings.Contains(page, want) {

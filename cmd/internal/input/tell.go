@@ -3,6 +3,7 @@ package input
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
@@ -68,6 +69,9 @@ func (s *Session) tellEach(samples map[sample.ImageID]uint64, total uint64, say 
 // TickEvent is the event of samples that were taken at the scheduler's tick.
 const TickEvent = "tick"
 
+// fewEvents is how many other events have a line each.
+const fewEvents = 2
+
 // tellEvents says which samples an inference from those of used left aside, and what its
 // own are blind to. Events are never mixed: each has its own reasons to stop a program.
 func (s *Session) tellEvents(used sample.Event) {
@@ -81,7 +85,12 @@ func (s *Session) tellEvents(used sample.Event) {
 			others[counts.Event.Name] += counts.Total
 		}
 	}
-	for _, name := range report.MostFirst(others) {
+	names := report.MostFirst(others)
+	if len(names) > fewEvents {
+		s.notify.Warn("samples of %d other events are not mixed with those of %s: %s; --event NAME uses those of one instead", len(names), used.Name, strings.Join(names, ", "))
+		names = nil
+	}
+	for _, name := range names {
 		s.notify.Warn("%d samples of event %s are not mixed with those of %s; --event %s uses them instead", others[name], name, used.Name, name)
 	}
 	if r := own.Reliability(); r < sample.AlwaysCounted {
