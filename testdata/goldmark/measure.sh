@@ -2,33 +2,34 @@
 # measure.sh [NAME...]: what the Go compiler makes of backfeed's profiles of programs that are not ours, or of those
 # named, beside what it makes of runtime/pprof's profile of the same run. callgrind counts the instructions of some
 # rounds, without collections of garbage, whose number is a matter of time. Of each build it prints a line; the last
-# lines are a row of a table. RECORDINGS=3 records so many times each. A program takes four minutes and more.
+# lines are a row of a table. RECORDINGS=3 records so many times each, LENGTH=10 for 10 s of processor time instead of 20.
+# A program takes four minutes and more.
 #
 # Needs Go, its module proxy, valgrind, and a kernel that lets backfeed record; as root, on Linux 6.6 and later, with
-# CALIBRATE=3% a calibrated recording as well, of four times as many rounds, as walks need. KINDS="ours calibrated"
+# CALIBRATE=3% a calibrated recording as well, for four times as long, as walks need. KINDS="ours calibrated"
 # leaves out runtime and same, which are of runtime/pprof's profile. What ALONE says precedes a recording: "flock FILE"
 # where several scripts of one machine are to record one at a time.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(cd "$here/../.." && pwd)
 
-# name; module, "-" for none; its input; rounds to sample, some 20 s; rounds to count. Those of programs/NAME/setup.go are
+# name; module, "-" for none; its input; rounds to count. Those of programs/NAME/setup.go are
 # built with programs/main.go, the others are in ../NAME/main.go. Nobody looked at those marked * while rules were made.
 table() {
 	cat <<END
-goldmark github.com/yuin/goldmark@v1.8.7 README.md 6000 60
-lua github.com/yuin/gopher-lua@v1.1.1 $here/../lua/script.lua 4500 60
-gojq github.com/itchyny/gojq@v0.12.17 $here/../gojq/script.jq 4000 20
-yaml gopkg.in/yaml.v3@v3.0.1 $tree/infer/machine/models/amd-zen4.yaml 2200 10
-deflate github.com/klauspost/compress@v1.20.3 topics 7000 30
-goja* github.com/dop251/goja@v0.0.0-20260917113740-793a2a65c13b $here/programs/goja/script.js 400 6
-jsonnet* github.com/google/go-jsonnet@v0.22.0 $here/programs/jsonnet/config.jsonnet 230 4
-gofmt* - $tree/infer/posterior.go 4500 60
-minify* github.com/tdewolff/minify/v2@v2.24.25 $here/programs/goja/script.js 18000 250
-chroma* github.com/alecthomas/chroma/v2@v2.27.0 $tree/infer/posterior.go 320 5
-starlark* go.starlark.net@v0.0.0-20260908191801-89a6a09411d5 $here/programs/starlark/script.star 310 5
-json* - topics 4000 60
-server* - topics 15000 150
+goldmark github.com/yuin/goldmark@v1.8.7 README.md 60
+lua github.com/yuin/gopher-lua@v1.1.1 $here/../lua/script.lua 60
+gojq github.com/itchyny/gojq@v0.12.17 $here/../gojq/script.jq 20
+yaml gopkg.in/yaml.v3@v3.0.1 $tree/infer/machine/models/amd-zen4.yaml 10
+deflate github.com/klauspost/compress@v1.20.3 topics 30
+goja* github.com/dop251/goja@v0.0.0-20260917113740-793a2a65c13b $here/programs/goja/script.js 6
+jsonnet* github.com/google/go-jsonnet@v0.22.0 $here/programs/jsonnet/config.jsonnet 4
+gofmt* - $tree/infer/posterior.go 60
+minify* github.com/tdewolff/minify/v2@v2.24.25 $here/programs/goja/script.js 250
+chroma* github.com/alecthomas/chroma/v2@v2.27.0 $tree/infer/posterior.go 5
+starlark* go.starlark.net@v0.0.0-20260908191801-89a6a09411d5 $here/programs/starlark/script.star 5
+json* - topics 60
+server* - topics 150
 END
 }
 
@@ -61,10 +62,17 @@ record() {
 	./backfeed emit go "$file.bfr" -o "$file.pprof" 2>/dev/null
 }
 
-# measure NAME MODULE INPUT TIMES COUNTED
+# rounds SECONDS COUNTED: how many take so much processor time, where 20 times COUNTED take what is measured.
+rounds() {
+	local TIMEFORMAT='%U %S'
+	{ time ./off "$input" $((20 * $2)) >/dev/null 2>&1; } 2>&1 |
+		awk -v wanted="$1" -v n=$((20 * $2)) '{ printf "%d\n", 1 + n * wanted / ($1 + $2 > 0.01 ? $1 + $2 : 0.01) }'
+}
+
+# measure NAME MODULE INPUT COUNTED
 measure() {
-	local name=${1%\*} module=$2 kinds=${KINDS:-runtime same ours${CALIBRATE:+ calibrated}} row= kind n
-	input=$3 times=$4 counted=$5
+	local name=${1%\*} module=$2 kinds=${KINDS:-runtime same ours${CALIBRATE:+ calibrated}} row= kind n times
+	input=$3 counted=$4
 	mkdir "$dir/$name" && cd "$dir/$name"
 	ln -s ../backfeed .
 	if [ -d "$here/programs/$name" ]; then
@@ -84,6 +92,7 @@ measure() {
 	esac
 	echo "== $1"
 	build off off
+	times=$(rounds "${LENGTH:-20}" "$counted")
 	for n in $(seq "${RECORDINGS:-1}"); do
 		[ "$kinds" = calibrated ] || record "run$n" "$times"
 		for kind in $kinds; do
@@ -110,9 +119,9 @@ measure() {
 	cd "$dir" && rm -rf "${dir:?}/$name"
 }
 
-while read -r name module input times counted; do
+while read -r name module input counted; do
 	[ $# -eq 0 ] || [[ " $* " == *" ${name%\*} "* ]] || continue
-	measure "$name" "$module" "$input" "$times" "$counted"
+	measure "$name" "$module" "$input" "$counted"
 done < <(table)
 echo
 cat "$dir/rows"
