@@ -233,10 +233,15 @@ func (c *counting) metric(name string) *counted {
 // spread returns the standard deviation of q by what chance makes of the numbers of samples. That of n samples is taken for
 // 1 + sqrt(n + 3/4), which is right for few, and for none, too (Gehrels, Astrophysical Journal 303, 1986, equation 7).
 func (c *counting) spread(q quantity) float64 {
-	variance := 0.0
+	var variances []float64
 	for e, d := range q.by {
 		sd := (1 + math.Sqrt(float64(e.in(c.ip, c.p))+0.75)) * e.period * d
-		variance += sd * sd * e.dispersion
+		variances = append(variances, sd*sd*e.dispersion)
+	}
+	slices.Sort(variances) // so that their sum is the same in each run
+	variance := 0.0
+	for _, v := range variances {
+		variance += v
 	}
 	return math.Sqrt(variance)
 }
