@@ -504,6 +504,9 @@ func (s *session) collect(ctx context.Context) error {
 	for i := range s.events {
 		ev, times := &s.events[i], &s.tally.stats.Times[i]
 		if ev.perf.typ == unix.PERF_TYPE_SOFTWARE {
+			if state := s.tally.stats.Command; state != nil && ev.perf.stepped(ev.event.Period) {
+				weighUsed(ev.counts, state.UserTime())
+			}
 			continue
 		}
 		times.weigh(ev.counts, len(ev.fds))
@@ -512,6 +515,19 @@ func (s *session) collect(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// weighUsed makes samples of a timer that fires at ticks only stand for the time that a command used in user mode, if they are clearly too
+// few for that: a thread that runs for less than the time between two ticks has its period end between them, and waits
+// for a tick at which it runs. It has half of its samples.
+func weighUsed(c *sample.Counts, used time.Duration) {
+	delivered, dropped := c.Delivered(), c.Lost[sample.LostDropped]
+	if delivered == 0 {
+		return
+	}
+	if of := float64(used) * float64(delivered) / float64(delivered+dropped); float64(c.Weight) < (1-missedShare)*of {
+		c.Weight = uint64(of)
+	}
 }
 
 // readTimes adds up how long the samplers were to count, and did, and what they counted. Those of children that have ended are in their parents'. An

@@ -37,7 +37,7 @@ func SlowTimers(hz int) *Unavailable {
 		return nil
 	}
 	return &Unavailable{
-		Why: fmt.Sprintf("this kernel has no high-resolution timers: they fire at its tick, %d times a second and not %d, and each sample stands for the %v between two ticks",
+		Why: fmt.Sprintf("this kernel has no high-resolution timers: they fire at its tick, %d times a second and not %d, and each sample stands for the %v between two ticks, or more",
 			most, hz, timerStep().Round(time.Microsecond)),
 		Fix: "For more samples record for longer, or boot without highres=off a kernel with CONFIG_HIGH_RES_TIMERS",
 	}

@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -86,6 +87,28 @@ func TestTimerGap(t *testing.T) {
 	}
 }
 
+// TestWeighUsed: samples stand for the time that was used, and less what was dropped, if they are too few for it, and for no less than
+// they did.
+func TestWeighUsed(t *testing.T) {
+	for _, tt := range []struct {
+		samples, dropped uint64
+		used             time.Duration
+		want             uint64
+	}{
+		{10, 0, 80, 80}, {10, 10, 160, 80}, {10, 0, 41, 40}, {10, 0, 30, 40}, {0, 0, 30, 0},
+	} {
+		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: cpuClock, Period: 4, Unit: "ns"})
+		if tt.samples > 0 {
+			c.AddSample(c.Image(sample.ImageID{Path: "/a"}), 0, tt.samples)
+		}
+		c.Lose(sample.LostDropped, tt.dropped)
+		c.Weight = 4 * tt.samples
+		if weighUsed(c, tt.used); c.Weight != tt.want {
+			t.Errorf("%+v: %d", tt, c.Weight)
+		}
+	}
+}
+
 // TestTimerStepTime: on a kernel without high-resolution timers, samples stand for the processor time that was used.
 func TestTimerStepTime(t *testing.T) {
 	testtool.Live(t, "records")
@@ -114,6 +137,13 @@ func TestTimerStepTime(t *testing.T) {
 		c, stats := run(t, opt)
 		holds(t, c, stats.Command.UserTime())
 	}
+	// Threads that run for less than the time between two ticks, and sleep.
+	rec, stats, err := Record(context.Background(), Options{Frequency: 997, Command: []string{"sh", "-c",
+		"i=0; while [ $i -lt 200 ]; do j=0; while [ $j -lt 300 ]; do j=$((j+1)); done; usleep 2000; i=$((i+1)); done"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, rec.Counts[0], stats.Command.UserTime())
 	for _, hz := range []int{997, 97} {
 		s := system(t, SystemOptions{Frequency: hz, Kernel: true})
 		spin(t, len(s.sampler.cpus))
