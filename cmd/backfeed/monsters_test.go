@@ -1,7 +1,7 @@
 package main
 
 import (
-	"path/filepath"
+	"os"
 	"testing"
 
 	"backfeed/internal/testtool"
@@ -12,7 +12,9 @@ import (
 func TestMonsters(t *testing.T) {
 	testtool.Live(t, "makes images of assembler text, and runs 140 commands on them")
 	testtool.Need(t, "go", "as", "ld")
-	bin := filepath.Join(t.TempDir(), "backfeed")
-	testtool.RunWith(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-o", bin, ".")
-	testtool.Run(t, "../..", "go", "run", "./testdata/monsters", "-test", bin)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testtool.RunWith(t, "../..", []string{runEnv + "=1"}, "go", "run", "./testdata/monsters", "-test", self)
 }

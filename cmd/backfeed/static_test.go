@@ -35,7 +35,7 @@ func TestStatic(t *testing.T) {
 	}
 	bin := t.TempDir()
 	cmd := exec.Command("sh", "-c", command[1])
-	// By -trimpath, which changes names of files only, it is of the packages that TestMonsters and .ci/run compile.
+	// By -trimpath, which changes names of files only, it is of the packages that .ci/run compiles.
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOBIN="+bin, "GOFLAGS=-buildvcs=false -trimpath")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command[1], err, out)
