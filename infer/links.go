@@ -30,14 +30,32 @@ type links struct {
 	seen   map[target]arrivals
 }
 
-// newLinks finds what the images ask each other for. A name that two of them define for those who ask for the same
-// version is left out, and so is one that a resolver stands for: which it is, the order of loading decides, or the
-// processor.
+// newLinks finds what the images ask each other for.
 func newLinks(images []*ImageProfile, missing bool) *links {
 	l := &links{
-		images: images, missing: missing, of: map[image.Dynamic]target{}, taken: map[target]bool{},
+		images: images, missing: missing, of: lookedUp(images), taken: map[target]bool{},
 		callersOf: map[target]map[*ImageProfile][]int32{}, walked: map[target][]lead{}, seen: map[target]arrivals{},
 	}
+	for _, ip := range images {
+		for _, d := range ip.Image.ImportsTaken() {
+			if to, ok := l.of[d]; ok {
+				l.taken[to] = true
+			}
+		}
+		for d, from := range ip.Image.ImportCallers() {
+			if to, ok := l.of[d]; ok {
+				l.addCallers(to, ip, from)
+			}
+		}
+	}
+	return l
+}
+
+// lookedUp returns what the images ask each other for. A name that two of them define for those who ask for the same
+// version is left out, and so is one that a resolver stands for: which it is, the order of loading decides, or the
+// processor.
+func lookedUp(images []*ImageProfile) map[image.Dynamic]target {
+	of := map[image.Dynamic]target{}
 	asked := map[string][]image.Dynamic{} // by name
 	for _, ip := range images {
 		for _, d := range ip.Image.Imports() {
@@ -54,29 +72,34 @@ func newLinks(images []*ImageProfile, missing bool) *links {
 					continue
 				}
 				to := target{ip, e.Addr}
-				if was, ok := l.of[d]; e.Indirect || ok && was != to {
+				if was, ok := of[d]; e.Indirect || ok && was != to {
 					none[d] = true
 				}
-				l.of[d] = to
+				of[d] = to
 			}
 		}
 	}
 	for d := range none {
-		delete(l.of, d)
+		delete(of, d)
 	}
-	for _, ip := range images {
-		for _, d := range ip.Image.ImportsTaken() {
-			if to, ok := l.of[d]; ok {
-				l.taken[to] = true
-			}
-		}
-		for d, from := range ip.Image.ImportCallers() {
-			if to, ok := l.of[d]; ok {
-				l.addCallers(to, ip, from)
-			}
-		}
+	return of
+}
+
+// A Linkage says where calls from one image into another lead, as far as names tell.
+type Linkage struct{ of map[image.Dynamic]target }
+
+// NewLinkage finds what the images ask each other for, as Infer does.
+func NewLinkage(images []*ImageProfile) *Linkage { return &Linkage{lookedUp(images)} }
+
+// Callee returns where c, a call in im, leads that the dynamic linker resolves. imported is false of other calls; to is
+// nil where it is not known.
+func (l *Linkage) Callee(im *image.Image, c *image.Call) (to *ImageProfile, addr image.Addr, imported bool) {
+	d, imported := im.Import(c)
+	if !imported {
+		return nil, 0, false
 	}
-	return l
+	t := l.of[d]
+	return t.image, t.addr, true
 }
 
 // addCallers adds symbols of ip that call what is at to.

@@ -20,10 +20,12 @@ type Order struct {
 	Unseen  int // procedures with neither samples nor executions, left where they are
 	Unnamed int // procedures that have some, and no symbol that a linker knows
 
-	procs []*infer.Result // that are in the order, by address
-	order []int           // indices into procs, in order
-	base  image.Addr      // where ordered code begins
-	split struct {        // what Split returns, once it was asked for
+	procs  []*infer.Result // that are in the order, by address
+	order  []int           // indices into procs, in order
+	base   image.Addr      // where ordered code begins
+	image  *image.Image
+	beside []*infer.ImageProfile // all images that run with it; nil where they are not known
+	split  struct {              // what Split returns, once it was asked for
 		sync.Once
 		*Placement
 	}
@@ -139,7 +141,7 @@ func searchCalls(g *Graph) []int {
 
 // set makes o the order of procs that the indices give.
 func (o *Order) set(im *image.Image, procs []*infer.Result, order []int) {
-	o.procs, o.base = procs, textStart(im, procs)
+	o.procs, o.base, o.image = procs, textStart(im, procs), im
 	o.Before = o.Linked().Scores()
 	o.arrange(order)
 }
@@ -153,12 +155,24 @@ func (o *Order) arrange(order []int) {
 	o.After = o.Whole().Scores()
 }
 
+// Beside tells o of the images of a program, its own among them. What runs of the others takes room in the instruction
+// cache and stays where it is: what Settle, Gain and Judged say then counts on it.
+func (o *Order) Beside(images []*infer.ImageProfile) { o.beside = images }
+
+// trail draws a run of the procedures of o and of what runs beside them.
+func (o *Order) trail(seed uint64, n int) *trail {
+	return newTrailBeside(o.procs, o.image, o.beside, seed, n)
+}
+
+// fitting reports whether nothing need be missing, wherever the code of the image lies as in p.
+func (o *Order) fitting(p *Placement) bool { return len(o.beside) < 2 && fits(p, firstLevel) }
+
 // misses returns, for each leg of a run that no order was tried on, what a placement of the procedures of o misses.
 func (o *Order) misses(p *Placement) []float64 {
-	if fits(p, firstLevel) {
+	if o.fitting(p) {
 		return make([]float64, legs)
 	}
-	o.run.Do(func() { o.run.trail = newTrail(o.procs, 2, legs) })
+	o.run.Do(func() { o.run.trail = o.trail(2, legs) })
 	return o.run.trail.misses(p, firstLevel)
 }
 

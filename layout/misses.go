@@ -12,14 +12,24 @@ import (
 // A trail is a run of some procedures, drawn from their counts: legs through their blocks that begin
 // in proportion to the instructions executed there, below callers drawn by how often they call, and that turn
 // at each block by its edges. It is the same wherever the code lies, so that placements are compared by what
-// each makes of one trail. Procedures of other images, which take room in the cache too, are not in it.
+// each makes of one trail. It goes through the procedures of other images, too, which take room in the cache:
+// these stay where they are.
 //
 // Each turn is drawn by itself: a branch knows nothing of the one before. Indirect calls lead to what is
-// entered more often than direct calls say, wherever they are.
+// entered more often than direct calls say, wherever they are in the image; calls into another image of which no
+// name says where they lead, to such procedures of other images.
 type trail struct {
-	procs    []*infer.Result
+	procs    []*infer.Result // of the image whose code is ordered, by address; then those of others
+	homes    []home          // that image, and the others
 	segments []segment
 	legs     []leg
+}
+
+// A home is an image: its procedures are those from first to end.
+type home struct {
+	image      *image.Image
+	first, end int32
+	lines      uint32 // to add to the lines of its addresses, so that no two images share one; in whole sets
 }
 
 // A segment is what runs without a transfer: of a block, what lies between two of its calls.
@@ -45,17 +55,33 @@ const (
 	legFrames      = 128    // callers that are drawn, and that a leg keeps
 )
 
-// newTrail draws a trail of procs, which are by address. The same counts and seed give the same one.
+// newTrail draws a trail of procs, which are by address, alone. The same counts and seed give the same one.
 func newTrail(procs []*infer.Result, seed uint64, n int) *trail {
-	d := &drawer{trail: &trail{procs: procs}, flows: make([][]blockFlow, len(procs)), callers: make([]weighted, len(procs)),
-		rng: rand.New(rand.NewPCG(seed, 1))}
+	return newTrailBeside(procs, nil, nil, seed, n)
+}
+
+// newTrailBeside draws one of procs of im and the code of other images.
+func newTrailBeside(procs []*infer.Result, im *image.Image, others []*infer.ImageProfile, seed uint64, n int) *trail {
+	t := &trail{procs: slices.Clip(procs)}
+	homes := t.settle(im, others)
+	procs = t.procs
+	d := &drawer{trail: t, flows: make([][]blockFlow, len(procs)), callers: make([]weighted, len(procs)),
+		targets: make([]weighted, len(t.homes)), indirect: make([]weighted, len(t.homes)),
+		linkage: infer.NewLinkage(others), homeOfImage: homes, rng: rand.New(rand.NewPCG(seed, 1))}
 	explained := make([]float64, len(procs)) // entries, by direct calls
-	for i := range procs {
-		d.take(int32(i), explained)
+	for h := range t.homes {
+		for i := t.homes[h].first; i < t.homes[h].end; i++ {
+			d.take(i, h, explained)
+		}
 	}
-	for i, r := range procs {
-		if n := r.Entries.N - explained[i]; n > 0 {
-			d.targets.add(n, partRef{int32(i), 0, 0})
+	for h := range t.homes {
+		for i := t.homes[h].first; i < t.homes[h].end; i++ {
+			if n := procs[i].Entries.N - explained[i]; n > 0 {
+				d.targets[h].add(n, partRef{i, 0, 0})
+				if h > 0 {
+					d.foreign.add(n, partRef{i, 0, 0})
+				}
+			}
 		}
 	}
 	if d.starts.total() > 0 {
@@ -69,12 +95,16 @@ func newTrail(procs []*infer.Result, seed uint64, n int) *trail {
 // A drawer draws a trail.
 type drawer struct {
 	*trail
-	flows    [][]blockFlow // by procedure, then as its blocks
-	callers  []weighted    // of each procedure: what its direct calls return to, by calls
-	starts   weighted      // blocks, by the instructions executed in them
-	targets  weighted      // entries, by what no direct call explains
-	indirect weighted      // what indirect calls return to, by calls
-	rng      *rand.Rand
+	flows       [][]blockFlow // by procedure, then as its blocks
+	callers     []weighted    // of each procedure: what its direct calls return to, by calls
+	starts      weighted      // blocks, by the instructions executed in them
+	targets     []weighted    // by home: entries, by what no direct call explains
+	foreign     weighted      // those of all homes but the first
+	indirect    []weighted    // by home: what indirect calls return to, by calls
+	imported    weighted      // what calls return to that lead to other images, nobody knows where
+	linkage     *infer.Linkage
+	homeOfImage map[*infer.ImageProfile]int
+	rng         *rand.Rand
 }
 
 // A partRef names a part of a block.
@@ -91,9 +121,12 @@ type blockFlow struct {
 type part struct {
 	segment int32   // -1 has no bytes
 	call    float64 // of the executions of the block, those in which it calls; 0 where nothing is called
-	to      partRef // proc is -1 of an indirect call
+	to      partRef // proc is anywhere of an indirect call, abroad of one that leads to another image
 	tail    bool
 }
+
+// Where calls lead of which no more is known: in the image, or in another one.
+const anywhere, abroad = -1, -2
 
 // weighted draws places by weights.
 type weighted struct {
@@ -121,8 +154,8 @@ func (w *weighted) at(x float64) partRef {
 
 func (w *weighted) draw(rng *rand.Rand) partRef { return w.at(rng.Float64() * w.total()) }
 
-// take takes in procedure i.
-func (d *drawer) take(i int32, explained []float64) {
+// take takes in procedure i, of a home.
+func (d *drawer) take(i int32, home int, explained []float64) {
 	r := d.procs[i]
 	d.flows[i] = make([]blockFlow, len(r.Proc.Blocks))
 	for b := range r.Proc.Blocks {
@@ -130,7 +163,7 @@ func (d *drawer) take(i int32, explained []float64) {
 		if n := r.Block[b].N * float64(block.Insts); n > 0 {
 			d.starts.add(n, partRef{i, int32(b), 0})
 		}
-		d.takeCalls(i, b, f, explained)
+		d.takeCalls(i, home, b, f, explained)
 		for _, e := range block.Out {
 			if n := r.Edge[e].N; n > 0 {
 				f.out.add(n, partRef{i, int32(r.Proc.Edges[e].To), 0})
@@ -144,7 +177,7 @@ func (d *drawer) take(i int32, explained []float64) {
 }
 
 // takeCalls divides block b of procedure i into parts.
-func (d *drawer) takeCalls(i int32, b int, f *blockFlow, explained []float64) {
+func (d *drawer) takeCalls(i int32, home, b int, f *blockFlow, explained []float64) {
 	r := d.procs[i]
 	block, from := &r.Proc.Blocks[b], r.Proc.Blocks[b].Start
 	for _, c := range block.Calls { // by address, as Proc.Calls
@@ -152,30 +185,50 @@ func (d *drawer) takeCalls(i int32, b int, f *blockFlow, explained []float64) {
 		if !(n > 0) || call.Return <= from || call.Return > block.End {
 			continue
 		}
-		p := part{to: partRef{proc: -1}, tail: call.Tail, call: n / max(r.Block[b].N, n)}
-		if call.To != 0 {
-			to := holder(d.procs, call.To)
-			if to < 0 {
-				continue // of another image, or a stub
-			}
-			entry := d.procs[to].Proc.BlockAt(call.To)
-			if entry < 0 {
-				continue
-			}
-			p.to = partRef{int32(to), int32(entry), 0}
-			explained[to] += n
+		to, ok := d.callee(home, call)
+		if !ok {
+			continue
 		}
-		p.segment = d.segment(i, b, from, call.Return)
+		p := part{to: to, tail: call.Tail, call: n / max(r.Block[b].N, n), segment: d.segment(i, b, from, call.Return)}
 		f.parts = append(f.parts, p)
 		back := partRef{i, int32(b), int32(len(f.parts))}
-		if p.to.proc < 0 {
-			d.indirect.add(n, back)
-		} else {
-			d.callers[p.to.proc].add(n, back)
+		switch to.proc {
+		case anywhere:
+			d.indirect[home].add(n, back)
+		case abroad:
+			d.imported.add(n, back)
+		default:
+			explained[to.proc] += n
+			d.callers[to.proc].add(n, back)
 		}
 		from = call.Return
 	}
 	f.parts = append(f.parts, part{segment: d.segment(i, b, from, block.End)})
+}
+
+// callee returns where a call of a home leads. It is not ok of calls that lead to no code that is in the trail.
+func (d *drawer) callee(home int, call *image.Call) (to partRef, ok bool) {
+	addr := call.To
+	if im := d.homes[home].image; len(d.homeOfImage) > 0 {
+		if ip, at, imported := d.linkage.Callee(im, call); imported {
+			h, known := d.homeOfImage[ip]
+			if !known {
+				return partRef{proc: abroad}, true
+			}
+			home, addr = h, at
+		}
+	}
+	if addr == 0 {
+		return partRef{proc: anywhere}, true
+	}
+	h := &d.homes[home]
+	i := holder(d.procs[h.first:h.end], addr)
+	if i < 0 {
+		return partRef{}, false // of another image, or a stub
+	}
+	i += int(h.first)
+	entry := d.procs[i].Proc.BlockAt(addr)
+	return partRef{int32(i), int32(entry), 0}, entry >= 0
 }
 
 // segment adds a segment of block b of procedure i.
@@ -209,8 +262,8 @@ func (d *drawer) begin() (partRef, []partRef) {
 		switch {
 		case x < direct:
 			frames = append(frames, d.callers[p].at(x))
-		case d.indirect.total() > 0:
-			frames = append(frames, d.indirect.draw(d.rng))
+		case d.indirectTo(p) > 0:
+			frames = append(frames, d.drawIndirect(p))
 		default:
 			slices.Reverse(frames)
 			return at, frames
@@ -220,6 +273,70 @@ func (d *drawer) begin() (partRef, []partRef) {
 	slices.Reverse(frames)
 	return at, frames
 }
+
+// indirectTo returns how many calls may lead to procedure p by themselves: those through pointers in its image, and of
+// other images' procedures those that came from elsewhere.
+func (d *drawer) indirectTo(p int32) float64 {
+	h := d.homeOf(p)
+	n := d.indirect[h].total()
+	if h > 0 {
+		n += d.imported.total()
+	}
+	return n
+}
+
+func (d *drawer) drawIndirect(p int32) partRef {
+	own := &d.indirect[d.homeOf(p)]
+	x := d.rng.Float64() * d.indirectTo(p)
+	if x < own.total() {
+		return own.at(x)
+	}
+	return d.imported.at(x - own.total())
+}
+
+// homeOf returns the home of procedure p.
+func (t *trail) homeOf(p int32) int {
+	return sort.Search(len(t.homes), func(h int) bool { return p < t.homes[h].end })
+}
+
+// settle appends the procedures of other images that ran, and returns the home of each image.
+func (t *trail) settle(im *image.Image, others []*infer.ImageProfile) map[*infer.ImageProfile]int {
+	of := map[*infer.ImageProfile]int{}
+	t.homes = []home{{image: im, end: int32(len(t.procs))}}
+	const own = 1 << 31 // lines: where im and its order lie
+	lines := uint32(own)
+	for _, ip := range others {
+		if ip.Image == im {
+			of[ip] = 0
+			continue
+		}
+		h := home{image: ip.Image, first: int32(len(t.procs))}
+		var low, high image.Addr
+		for _, r := range ip.Procs {
+			if r.Samples == 0 && r.Entries.N < 0.5 || len(r.Proc.Blocks) == 0 || ip.Image.IsStub(r.Proc.Addr) {
+				continue
+			}
+			if h.first == int32(len(t.procs)) {
+				low = r.Proc.Addr / pageSize * pageSize
+			}
+			t.procs = append(t.procs, r)
+			high = max(high, r.Proc.Addr+image.Addr(r.Proc.Size))
+		}
+		span := (high - low) / lineSize / setsOfPage * setsOfPage
+		if h.end = int32(len(t.procs)); h.end == h.first || uint64(span)+setsOfPage > uint64(^uint32(0)-lines) {
+			t.procs = t.procs[:h.first] // no code, or nowhere to put it
+			continue
+		}
+		h.lines = lines - uint32(low/lineSize)
+		lines += uint32(span) + setsOfPage
+		of[ip] = len(t.homes)
+		t.homes = append(t.homes, h)
+	}
+	return of
+}
+
+// setsOfPage is how many lines a page has: images are loaded at whole pages, so that the sets of their lines are known.
+const setsOfPage = pageSize / lineSize
 
 // A legDrawer is a leg that is being drawn.
 type legDrawer struct {
@@ -242,10 +359,14 @@ func (w *legDrawer) run(at partRef, frames []partRef) {
 			}
 			to := p.to
 			if to.proc < 0 {
-				if w.targets.total() == 0 {
+				from := &w.foreign
+				if to.proc == anywhere {
+					from = &w.targets[w.homeOf(at.proc)]
+				}
+				if from.total() == 0 {
 					continue
 				}
-				to = w.targets.draw(w.rng)
+				to = from.draw(w.rng)
 			}
 			if !p.tail {
 				if len(frames) > 2*legFrames { // recursion; what is outermost is forgotten
@@ -297,13 +418,17 @@ func (t *trail) misses(p *Placement, c cache) []float64 {
 	return t.missesAt(c, func(proc, block int32) image.Addr { return p.Start[proc][block] }, nil)
 }
 
-// missesAt is misses where blocks are where start says. To each procedure of by, which may be nil, it adds
-// the lines of it that are missing.
+// missesAt is misses where blocks of the first home are where start says. To each procedure of by, which may be nil and has
+// those of the first home, it adds the lines of it that are missing.
 func (t *trail) missesAt(c cache, start func(proc, block int32) image.Addr, by []float64) []float64 {
 	type lines struct{ first, end uint32 }
 	at := make([]lines, len(t.segments))
 	for i, s := range t.segments {
-		if start := start(s.proc, s.block); start != Nowhere {
+		if s.proc >= t.homes[0].end {
+			h := &t.homes[t.homeOf(s.proc)]
+			start := t.procs[s.proc].Proc.Blocks[s.block].Start
+			at[i] = lines{h.lines + uint32((uint64(start)+uint64(s.from))/lineSize), h.lines + uint32((uint64(start)+uint64(s.to)-1)/lineSize) + 1}
+		} else if start := start(s.proc, s.block); start != Nowhere {
 			at[i] = lines{uint32((uint64(start) + uint64(s.from)) / lineSize), uint32((uint64(start)+uint64(s.to)-1)/lineSize) + 1}
 		}
 	}
@@ -328,8 +453,8 @@ func (t *trail) missesAt(c cache, start func(proc, block int32) image.Addr, by [
 				}
 				if set[way] != l+1 {
 					n++
-					if by != nil {
-						by[t.segments[s].proc]++
+					if p := int(t.segments[s].proc); p < len(by) {
+						by[p]++
 					}
 				}
 				copy(set[1:way+1], set[:way])

@@ -104,6 +104,40 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// TestBeside: what other images run takes room in the cache. Of six leaves in one set none is missing, unless each turn calls
+// another image, nobody knows where, that runs six more of the set.
+func TestBeside(t *testing.T) {
+	ip, other := conflict(7, 6), conflict(6, 0)
+	for _, one := range []*infer.ImageProfile{ip, other} {
+		im, err := image.Open("../testdata/mix/mix", image.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { im.Close() })
+		one.Image = im
+	}
+	stub := slices.IndexFunc(ip.Image.Symbols(), func(s image.Symbol) bool { return ip.Image.IsStub(s.Addr) })
+	if stub < 0 {
+		t.Fatal("no stub")
+	}
+	ip.Procs[0].Proc.Calls[0].To = ip.Image.Symbols()[stub].Addr
+	ip.Procs = slices.Delete(ip.Procs, 1, 2)
+	callee := other.Procs[0]
+	callee.Entries.N, callee.Edge[0].N = callee.Block[0].N, 0 // a turn for each call
+
+	alone := Functions(ip).Gain()
+	o := Functions(ip)
+	o.Beside([]*infer.ImageProfile{ip, other})
+	was := o.Gain()
+	if alone.MissesLinked > 0.01 || was.MissesLinked < 50 {
+		t.Errorf("%.3f misses of 1000 instructions alone, %.3f beside another image", alone.MissesLinked, was.MissesLinked)
+	}
+	o.Settle(nil)
+	if g := o.Gain(); g.Misses > 0.7*was.MissesLinked || !g.Clear() {
+		t.Errorf("%.3f misses of 1000 instructions after settling, %.3f before, %.3f as linked", g.Misses, was.Misses, g.MissesLinked)
+	}
+}
+
 func TestClear(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -25,10 +25,10 @@ const (
 // FunctionsProgress.
 func (o *Order) Settle(progress func(done, total int)) {
 	hot := o.hottest(settleShare)
-	if hot < 2 || fits(o.Whole(), firstLevel) {
+	if hot < 2 || o.fitting(o.Whole()) {
 		return
 	}
-	s := &settler{Order: o, trail: newTrail(o.procs, 1, settleLegs), rng: rand.New(rand.NewPCG(2, 1)), pages: o.After.Pages.For99}
+	s := &settler{Order: o, trail: o.trail(1, settleLegs), rng: rand.New(rand.NewPCG(2, 1)), pages: o.After.Pages.For99}
 	best := s.try(o.order)
 	for round, stuck := 0, 0; round < settleRounds && stuck < settleStuck && best.misses > 0; round++ {
 		if progress != nil {

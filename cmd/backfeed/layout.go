@@ -13,8 +13,8 @@ var layoutCmd = &command{
 	reads: symfsHelp,
 	long: `IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
 each other often come to lie together, those that never ran stay behind. For linkers, the hot ones are then moved so that a run
-drawn from the counts misses fewer lines in an instruction cache of 32 KB. Where the result is clearly better in neither
-pages nor misses, or clearly worse in one, as linked is as good: nothing is written, and the exit code is 3.
+drawn from the counts, through libraries too, misses fewer lines in an instruction cache of 32 KB. Where the result is clearly
+better in neither pages nor misses, or clearly worse in one, as linked is as good: nothing is written, and the exit code is 3.
 
 ` + layoutForHelp + `
 

@@ -49,6 +49,7 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, target string, w
 	}
 	if within == 0 {
 		order := layout.FunctionsProgress(ip, progress)
+		order.Beside(src.Profile.Images)
 		if emit.Settles(target) {
 			order.Settle(func(done, total int) {
 				c.progress("moving functions of %s: %d%%", ip.ID.Path, 100*done/max(total, 1))
@@ -66,6 +67,7 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, target string, w
 		return nil, fail.Errorf(fail.Nothing, "--startup: no sample says when code of %s first ran; record how it starts with `backfeed record -- CMD` or `perf record -- CMD`, which see processes begin", report.Clean(ip.ID.Path))
 	}
 	order := layout.Startup(ip, seen, uint64(within.Microseconds()), progress)
+	order.Beside(src.Profile.Images)
 	if order.Start.Seen == 0 {
 		return nil, fail.Errorf(fail.Nothing, "--startup=%v: no function of %s was seen to run so early; give more time, or raise -F of record", within, report.Clean(ip.ID.Path))
 	}

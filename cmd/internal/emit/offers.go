@@ -67,12 +67,13 @@ type Worked struct {
 	Judged []layout.Judged
 }
 
-// Order makes the order that layout writes for linkers, and scores it. progress may be nil; it never goes back.
-func Order(ip *infer.ImageProfile, progress func(done, total int)) *Worked {
+// Order makes the order that layout writes for linkers, of an image of a program, and scores it. progress may be nil; it never goes back.
+func Order(ip *infer.ImageProfile, program []*infer.ImageProfile, progress func(done, total int)) *Worked {
 	o := &Worked{Order: layout.FunctionsProgress(ip, stage(progress, 0, searched))}
 	if len(o.Order.Symbols) == 0 {
 		return o
 	}
+	o.Order.Beside(program)
 	o.Order.Settle(stage(progress, searched, settled))
 	o.Gain = o.Order.Gain()
 	o.Judged, _ = layout.Judge(o.Order, nil, nil, nil, stage(progress, settled, worked)) // which fails of another image only

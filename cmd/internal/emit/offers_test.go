@@ -36,7 +36,7 @@ func TestOffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var steps []int
-	order := Order(ip, func(done, total int) { steps = append(steps, 1000*done/total) })
+	order := Order(ip, nil, func(done, total int) { steps = append(steps, 1000*done/total) })
 	if !slices.IsSorted(steps) || len(steps) < 3 || steps[0] > 100 || steps[len(steps)-1] != 1000 {
 		t.Errorf("its progress is %d", steps)
 	}

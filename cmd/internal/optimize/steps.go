@@ -216,6 +216,7 @@ func profileOrder(j *job, from *stage) (flags, []string, error) {
 		return flags{}, nil, err
 	}
 	order := layout.Functions(ip)
+	order.Beside(from.session.Profile.Images)
 	order.Settle(nil)
 	format, ok := order.Sections(ip.Image).Format(linker)
 	if !ok || len(order.Symbols) == 0 {

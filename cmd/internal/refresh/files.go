@@ -74,7 +74,7 @@ func (r *run) make(o *Output, ip *infer.ImageProfile) ([]*file, error) {
 		}
 		f.holds, err = emit.Propeller(&w, r.src, opt)
 	case "layout":
-		f.holds, err = f.order(&w, o.For)
+		f.holds, err = f.order(&w, o.For, r.src.Profile.Images)
 	}
 	if f.bytes = w.Bytes(); err != nil {
 		return nil, err
@@ -83,13 +83,14 @@ func (r *run) make(o *Output, ip *infer.ImageProfile) ([]*file, error) {
 	return files, nil
 }
 
-// order writes an order of functions; the one that is there, where a new one is worse than the image as it is linked.
-func (f *file) order(w io.Writer, target string) (holds []string, err error) {
+// order writes an order of functions; the one that is there, where a new one is worse than the image as it is linked. program is all images.
+func (f *file) order(w io.Writer, target string, program []*infer.ImageProfile) (holds []string, err error) {
 	ip := f.image
 	if err := emit.Unordered(target, ip.Image); err != nil {
 		return nil, err
 	}
 	o := layout.Functions(ip)
+	o.Beside(program)
 	o.Settle(nil)
 	format, ok := o.Sections(ip.Image).Format(target)
 	if !ok || len(o.Symbols) == 0 {

@@ -45,7 +45,7 @@ func (v *View) ordered(i int, patience time.Duration) (*emit.Worked, error, bool
 		if ip.Image.Go != "" { // whose linker takes none
 			return &emit.Worked{Order: &layout.Order{}}, nil
 		}
-		o := emit.Order(ip, v.builds[i].step(workOrder))
+		o := emit.Order(ip, v.src.Profile.Images, v.builds[i].step(workOrder))
 		v.builds[i].finish(workOrder)
 		return o, nil
 	})
