@@ -123,7 +123,14 @@ func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *p
 
 // pose makes the problem of r, or nil if there is none.
 func (pr *posed) pose(r *Result) *problem {
-	return newProblem(r.Proc, r.BlockSamples, pr.costOf(r), pr.par)
+	samples := r.BlockSamples
+	if pr.par.timed && r.kernel != nil {
+		samples = slices.Clone(samples)
+		for b, n := range r.kernel {
+			samples[b] -= n
+		}
+	}
+	return newProblem(r.Proc, samples, pr.costOf(r), pr.par)
 }
 
 // run solves the program and fills all results that are not silent.

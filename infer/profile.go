@@ -102,8 +102,9 @@ type Result struct {
 	Edge         []Freq    // as Proc.Edges
 	Call         []Freq    // as Proc.Calls
 
-	entered []int32 // blocks whose executions may exceed those of their In edges
-	trapped []int32 // blocks whose executions may exceed those of their Out edges
+	kernel  []uint64 // as Proc.Blocks: those of BlockSamples that are the kernel's time: see returned; nil if none are
+	entered []int32  // blocks whose executions may exceed those of their In edges
+	trapped []int32  // blocks whose executions may exceed those of their Out edges
 }
 
 // Instructions returns how many instructions r executed, as far as the executions of

@@ -1,5 +1,10 @@
 package image
 
+import (
+	"bytes"
+	"encoding/binary"
+)
+
 // Insts decodes the instructions of one block, by increasing address.
 func (im *Image) Insts(b *Block) []Inst {
 	out := make([]Inst, 0, b.Insts)
@@ -12,6 +17,42 @@ func (im *Image) Insts(b *Block) []Inst {
 	}
 	return out
 }
+
+// AfterSystemCalls returns where control is when the system calls of a block return, by address; the last may be its end.
+func (im *Image) AfterSystemCalls(b *Block) (after []Addr) {
+	code := im.code(b.Start, b.End)
+	if im.Arch == AArch64 {
+		const svc = 0xd4000001 // svc #0 (Arm ARM, C6.2): Linux takes no other
+		for i := 0; i+4 <= len(code); i += 4 {
+			if binary.LittleEndian.Uint32(code[i:]) == svc {
+				after = append(after, b.Start+Addr(i)+4)
+			}
+		}
+		return after
+	}
+	called := func(code []byte) bool {
+		for _, call := range x86SystemCalls {
+			if bytes.HasSuffix(code, call) {
+				return true
+			}
+		}
+		return false
+	}
+	for i := 2; i <= len(code); i++ {
+		if called(code[:i]) { // perhaps: it may be the end of another instruction
+			for _, in := range im.Insts(b) {
+				if end := int(in.Addr-b.Start) + in.Len; in.Len == 2 && called(code[:end]) {
+					after = append(after, b.Start+Addr(end))
+				}
+			}
+			break
+		}
+	}
+	return after
+}
+
+// x86SystemCalls are syscall, sysenter and int 0x80.
+var x86SystemCalls = [][]byte{{0x0f, 0x05}, {0x0f, 0x34}, {0xcd, 0x80}}
 
 // inst decodes the first instruction of code, which lies at a. On x86-64, d then holds it.
 func (im *Image) inst(d *x86, code []byte, a Addr) Inst {
