@@ -20,12 +20,13 @@ type Order struct {
 	Unseen  int // procedures with neither samples nor executions, left where they are
 	Unnamed int // procedures that have some, and no symbol that a linker knows
 
-	procs  []*infer.Result // that are in the order, by address
-	order  []int           // indices into procs, in order
-	base   image.Addr      // where ordered code begins
-	image  *image.Image
-	beside []*infer.ImageProfile // all images that run with it; nil where they are not known
-	split  struct {              // what Split returns, once it was asked for
+	procs   []*infer.Result // that are in the order, by address
+	order   []int           // indices into procs, in order
+	base    image.Addr      // where ordered code begins
+	image   *image.Image
+	beside  []*infer.ImageProfile // all images that run with it; nil where they are not known
+	linkage func() *infer.Linkage // of these; nil where they are not known
+	split   struct {              // what Split returns, once it was asked for
 		sync.Once
 		*Placement
 	}
@@ -157,11 +158,17 @@ func (o *Order) arrange(order []int) {
 
 // Beside tells o of the images of a program, its own among them. What runs of the others takes room in the instruction
 // cache and stays where it is: what Settle, Gain and Judged say then counts on it.
-func (o *Order) Beside(images []*infer.ImageProfile) { o.beside = images }
+func (o *Order) Beside(images []*infer.ImageProfile) {
+	o.beside = images
+	o.linkage = sync.OnceValue(func() *infer.Linkage { return infer.NewLinkage(images) })
+}
 
 // trail draws a run of the procedures of o and of what runs beside them.
 func (o *Order) trail(seed uint64, n int) *trail {
-	return newTrailBeside(o.procs, o.image, o.beside, seed, n)
+	if o.linkage == nil {
+		return newTrail(o.procs, seed, n)
+	}
+	return newTrailBeside(o.procs, o.image, o.beside, o.linkage(), seed, n)
 }
 
 // fitting reports whether nothing need be missing, wherever the code of the image lies as in p.

@@ -57,30 +57,27 @@ const (
 
 // newTrail draws a trail of procs, which are by address, alone. The same counts and seed give the same one.
 func newTrail(procs []*infer.Result, seed uint64, n int) *trail {
-	return newTrailBeside(procs, nil, nil, seed, n)
+	return newTrailBeside(procs, nil, nil, nil, seed, n)
 }
 
-// newTrailBeside draws one of procs of im and the code of other images.
-func newTrailBeside(procs []*infer.Result, im *image.Image, others []*infer.ImageProfile, seed uint64, n int) *trail {
+// newTrailBeside draws one of procs of im and the code of a program's other images, whose calls lead where linkage says.
+func newTrailBeside(procs []*infer.Result, im *image.Image, program []*infer.ImageProfile, linkage *infer.Linkage, seed uint64, n int) *trail {
 	t := &trail{procs: slices.Clip(procs)}
-	homes := t.settle(im, others)
+	homes := t.settle(im, program)
 	procs = t.procs
 	d := &drawer{trail: t, flows: make([][]blockFlow, len(procs)), callers: make([]weighted, len(procs)),
 		targets: make([]weighted, len(t.homes)), indirect: make([]weighted, len(t.homes)),
-		linkage: infer.NewLinkage(others), homeOfImage: homes, rng: rand.New(rand.NewPCG(seed, 1))}
+		linkage: linkage, homeOfImage: homes, rng: rand.New(rand.NewPCG(seed, 1))}
 	explained := make([]float64, len(procs)) // entries, by direct calls
-	for h := range t.homes {
-		for i := t.homes[h].first; i < t.homes[h].end; i++ {
-			d.take(i, h, explained)
-		}
+	for i := range procs {
+		d.take(int32(i), explained)
 	}
-	for h := range t.homes {
-		for i := t.homes[h].first; i < t.homes[h].end; i++ {
-			if n := procs[i].Entries.N - explained[i]; n > 0 {
-				d.targets[h].add(n, partRef{i, 0, 0})
-				if h > 0 {
-					d.foreign.add(n, partRef{i, 0, 0})
-				}
+	for i, r := range procs {
+		if n := r.Entries.N - explained[i]; n > 0 {
+			at, h := partRef{int32(i), 0, 0}, t.homeOf(int32(i))
+			d.targets[h].add(n, at)
+			if h > 0 {
+				d.foreign.add(n, at)
 			}
 		}
 	}
@@ -154,8 +151,8 @@ func (w *weighted) at(x float64) partRef {
 
 func (w *weighted) draw(rng *rand.Rand) partRef { return w.at(rng.Float64() * w.total()) }
 
-// take takes in procedure i, of a home.
-func (d *drawer) take(i int32, home int, explained []float64) {
+// take takes in procedure i.
+func (d *drawer) take(i int32, explained []float64) {
 	r := d.procs[i]
 	d.flows[i] = make([]blockFlow, len(r.Proc.Blocks))
 	for b := range r.Proc.Blocks {
@@ -163,7 +160,7 @@ func (d *drawer) take(i int32, home int, explained []float64) {
 		if n := r.Block[b].N * float64(block.Insts); n > 0 {
 			d.starts.add(n, partRef{i, int32(b), 0})
 		}
-		d.takeCalls(i, home, b, f, explained)
+		d.takeCalls(i, b, f, explained)
 		for _, e := range block.Out {
 			if n := r.Edge[e].N; n > 0 {
 				f.out.add(n, partRef{i, int32(r.Proc.Edges[e].To), 0})
@@ -177,8 +174,8 @@ func (d *drawer) take(i int32, home int, explained []float64) {
 }
 
 // takeCalls divides block b of procedure i into parts.
-func (d *drawer) takeCalls(i int32, home, b int, f *blockFlow, explained []float64) {
-	r := d.procs[i]
+func (d *drawer) takeCalls(i int32, b int, f *blockFlow, explained []float64) {
+	r, home := d.procs[i], d.homeOf(i)
 	block, from := &r.Proc.Blocks[b], r.Proc.Blocks[b].Start
 	for _, c := range block.Calls { // by address, as Proc.Calls
 		call, n := &r.Proc.Calls[c], r.Call[c].N
@@ -209,8 +206,8 @@ func (d *drawer) takeCalls(i int32, home, b int, f *blockFlow, explained []float
 // callee returns where a call of a home leads. It is not ok of calls that lead to no code that is in the trail.
 func (d *drawer) callee(home int, call *image.Call) (to partRef, ok bool) {
 	addr := call.To
-	if im := d.homes[home].image; len(d.homeOfImage) > 0 {
-		if ip, at, imported := d.linkage.Callee(im, call); imported {
+	if d.linkage != nil {
+		if ip, at, imported := d.linkage.Callee(d.homes[home].image, call); imported {
 			h, known := d.homeOfImage[ip]
 			if !known {
 				return partRef{proc: abroad}, true
@@ -299,13 +296,13 @@ func (t *trail) homeOf(p int32) int {
 	return sort.Search(len(t.homes), func(h int) bool { return p < t.homes[h].end })
 }
 
-// settle appends the procedures of other images that ran, and returns the home of each image.
-func (t *trail) settle(im *image.Image, others []*infer.ImageProfile) map[*infer.ImageProfile]int {
+// settle appends the procedures of a program's other images that ran, and returns the home of each image.
+func (t *trail) settle(im *image.Image, program []*infer.ImageProfile) map[*infer.ImageProfile]int {
 	of := map[*infer.ImageProfile]int{}
 	t.homes = []home{{image: im, end: int32(len(t.procs))}}
 	const own = 1 << 31 // lines: where im and its order lie
 	lines := uint32(own)
-	for _, ip := range others {
+	for _, ip := range program {
 		if ip.Image == im {
 			of[ip] = 0
 			continue
@@ -424,12 +421,14 @@ func (t *trail) missesAt(c cache, start func(proc, block int32) image.Addr, by [
 	type lines struct{ first, end uint32 }
 	at := make([]lines, len(t.segments))
 	for i, s := range t.segments {
-		if s.proc >= t.homes[0].end {
-			h := &t.homes[t.homeOf(s.proc)]
-			start := t.procs[s.proc].Proc.Blocks[s.block].Start
-			at[i] = lines{h.lines + uint32((uint64(start)+uint64(s.from))/lineSize), h.lines + uint32((uint64(start)+uint64(s.to)-1)/lineSize) + 1}
-		} else if start := start(s.proc, s.block); start != Nowhere {
-			at[i] = lines{uint32((uint64(start) + uint64(s.from)) / lineSize), uint32((uint64(start)+uint64(s.to)-1)/lineSize) + 1}
+		a, more := image.Addr(0), uint32(0)
+		if h := t.homeOf(s.proc); h == 0 {
+			a = start(s.proc, s.block)
+		} else {
+			a, more = t.procs[s.proc].Proc.Blocks[s.block].Start, t.homes[h].lines
+		}
+		if a != Nowhere {
+			at[i] = lines{more + uint32((uint64(a)+uint64(s.from))/lineSize), more + uint32((uint64(a)+uint64(s.to)-1)/lineSize) + 1}
 		}
 	}
 	sets := make([]uint32, c.sets*c.ways) // lines and one more, the last used first

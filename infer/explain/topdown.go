@@ -108,16 +108,15 @@ func (m *Metrics) TopDown() (t TopDown, ok bool) {
 	if m == nil {
 		return t, false
 	}
+	shares := map[string]*Range{useful: &t.Retiring, "Bad Speculation": &t.BadSpeculation, "Frontend Bound": &t.FrontEnd, "Backend Bound": &t.BackEnd}
 	n := 0
-	for i := range m.Metrics {
-		for name, r := range map[string]*Range{"Retiring": &t.Retiring, "Bad Speculation": &t.BadSpeculation, "Frontend Bound": &t.FrontEnd, "Backend Bound": &t.BackEnd} {
-			if m.Metrics[i].Name == name {
-				*r = m.Metrics[i].Range
-				n++
-			}
+	for _, metric := range m.Metrics {
+		if r := shares[metric.Name]; r != nil {
+			*r = metric.Range
+			n++
 		}
 	}
-	return t, n == 4
+	return t, n == len(shares)
 }
 
 // family returns the metrics of the recording's processor, nil where none are published.
@@ -153,7 +152,7 @@ func (x *Explainer) CountedMetrics(ip *infer.ImageProfile, p *image.Proc) *Metri
 	if f == nil {
 		return nil
 	}
-	c := &counting{x: x, f: f, ip: ip, p: p, known: map[string]*counted{}}
+	c := &counting{x: x, f: f, ip: ip, p: p, known: map[string]*counted{}, in: map[*eventCounts]uint64{}}
 	m := &Metrics{Processor: f.title, Source: f.source}
 	c.judge("", NoThreshold)
 	c.list(m, "", 1)
@@ -168,7 +167,18 @@ type counting struct {
 	f     *family
 	ip    *infer.ImageProfile
 	p     *image.Proc
-	known map[string]*counted // by name; nil where events are missing
+	known map[string]*counted     // by name; nil where events are missing
+	in    map[*eventCounts]uint64 // samples; those of events that no formula has asked for are not there
+}
+
+// samples returns how many samples of an event there are.
+func (c *counting) samples(e *eventCounts) float64 {
+	n, ok := c.in[e]
+	if !ok {
+		n = e.in(c.ip, c.p)
+		c.in[e] = n
+	}
+	return float64(n)
 }
 
 type counted struct {
@@ -192,8 +202,7 @@ func (c *counting) value(word string) (quantity, bool) {
 	if e == nil {
 		return quantity{}, false
 	}
-	n := float64(e.in(c.ip, c.p)) * e.period
-	return quantity{n, map[*eventCounts]float64{e: 1}}, true
+	return quantity{c.samples(e) * e.period, map[*eventCounts]float64{e: 1}}, true
 }
 
 // countedEvent returns the samples of an event, by whatever name it was recorded; nil if it was not.
@@ -235,7 +244,7 @@ func (c *counting) metric(name string) *counted {
 func (c *counting) spread(q quantity) float64 {
 	var variances []float64
 	for e, d := range q.by {
-		sd := (1 + math.Sqrt(float64(e.in(c.ip, c.p))+0.75)) * e.period * d
+		sd := (1 + math.Sqrt(c.samples(e)+0.75)) * e.period * d
 		variances = append(variances, sd*sd*e.dispersion)
 	}
 	slices.Sort(variances) // so that their sum is the same in each run
