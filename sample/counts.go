@@ -252,10 +252,22 @@ func (c *Counts) Clock() float64 {
 // Reliability is the part of the time in which an event was counted, of that in which it was to be: 1 where it had a counter of its
 // own, or needs none. What samples say of the rest is an extrapolation. It is what VTune calls MUX reliability.
 func (c *Counts) Reliability() float64 {
-	if c.Enabled == 0 {
-		return 1
+	if r, known := Reliability([]*Counts{c}); known {
+		return r
 	}
-	return float64(c.Running) / float64(c.Enabled)
+	return 1
+}
+
+// Reliability is that of counts of one event together; known is false where none says for how long it was counted.
+func Reliability(counts []*Counts) (r float64, known bool) {
+	var enabled, running uint64
+	for _, c := range counts {
+		enabled, running = add(enabled, c.Enabled), add(running, c.Running)
+	}
+	if enabled == 0 {
+		return 0, false
+	}
+	return float64(running) / float64(enabled), true
 }
 
 // AlwaysCounted is the Reliability from which on an event is taken to have had a counter of its own: switching events on and off

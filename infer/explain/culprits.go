@@ -1084,15 +1084,13 @@ func (x *Explainer) readEvents(rec *sample.Recording) {
 // countsOf adds up the counts of one event. What was counted for a part of the time stands for all of it.
 func countsOf(counts []*sample.Counts) *eventCounts {
 	e := &eventCounts{at: map[sample.ImageID]map[sample.Offset]uint64{}, dispersion: sample.Dispersion(counts)}
-	var events, samples, enabled, running float64
+	var events, samples float64
 	for _, c := range counts {
 		e.add(c)
 		events, samples = events+c.MeanPeriod()*float64(c.Total), samples+float64(c.Total)
-		enabled, running = enabled+float64(c.Enabled), running+float64(c.Running)
 	}
 	e.period = events / samples
-	if running > 0 {
-		e.reliability = running / enabled
+	if e.reliability, _ = sample.Reliability(counts); e.reliability > 0 {
 		e.period /= e.reliability
 	}
 	return e

@@ -76,10 +76,10 @@ const fewEvents = 2
 // own are blind to. Events are never mixed: each has its own reasons to stop a program.
 func (s *Session) tellEvents(used sample.Event) {
 	others := map[string]uint64{}
-	var own sample.Counts
+	var own []*sample.Counts
 	for _, counts := range s.Recording.Counts {
 		if counts.Event.Name == used.Name {
-			own.Enabled, own.Running = own.Enabled+counts.Enabled, own.Running+counts.Running
+			own = append(own, counts)
 		}
 		if counts.Event.Name != used.Name && counts.Total > 0 {
 			others[counts.Event.Name] += counts.Total
@@ -93,7 +93,7 @@ func (s *Session) tellEvents(used sample.Event) {
 	for _, name := range names {
 		s.notify.Warn("%d samples of event %s are not mixed with those of %s; --event %s uses them instead", others[name], name, used.Name, name)
 	}
-	if r := own.Reliability(); r < sample.AlwaysCounted {
+	if r, known := sample.Reliability(own); known && r < sample.AlwaysCounted {
 		s.notify.Warn("%s was counted for %s of the time (multiplexing reliability), as it shared a counter: shares are right, and how many there were is of that time", used.Name, report.Percent(r))
 	}
 	if used.Name == TickEvent {

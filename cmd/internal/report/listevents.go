@@ -38,9 +38,9 @@ func EventsIn(rec *sample.Recording, time string, of Subject) []ListEvent {
 	}
 	for name, cs := range counts {
 		e := ListEvent{Event: name, at: map[image.Addr]uint64{}}
-		var total, enabled, running uint64
+		var total uint64
 		for _, c := range cs {
-			total, enabled, running = total+c.Total, enabled+c.Enabled, running+c.Running
+			total += c.Total
 			n := samplesIn(c, of, e.at)
 			e.Samples += n
 			e.Events += float64(n) * c.MeanPeriod()
@@ -49,8 +49,7 @@ func EventsIn(rec *sample.Recording, time string, of Subject) []ListEvent {
 			continue
 		}
 		e.Share = float64(e.Samples) / float64(total)
-		if running > 0 {
-			e.Reliability = float64(running) / float64(enabled)
+		if e.Reliability, _ = sample.Reliability(cs); e.Reliability > 0 {
 			e.Events /= e.Reliability
 		}
 		all = append(all, e)
