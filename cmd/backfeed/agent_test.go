@@ -60,6 +60,17 @@ type running struct {
 	log string
 }
 
+// started starts a program that runs beside a test, and is killed at its end.
+func started(t *testing.T, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd
+}
+
 // startAgent starts backfeed agent, and waits until it samples.
 func startAgent(t *testing.T, exe string, args ...string) *running {
 	t.Helper()
@@ -98,11 +109,7 @@ func TestAgent(t *testing.T) {
 	target := busy(t)
 	dir := t.TempDir()
 	exe, into := program(t, "backfeed"), filepath.Join(dir, "store")
-	load := exec.Command(target, "forever", "1")
-	if err := load.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer load.Process.Kill()
+	load := started(t, target, "forever", "1")
 	config := testtool.Write(t, dir, "agent.conf", "frequency = 499\nflush = 1s\nlabel = test=first\n")
 	args := []string{"--store", into, "--config", config, "--metrics", "127.0.0.1:0", "--max-cpu", "50%", "--keep-images"}
 
@@ -174,22 +181,12 @@ func storeSamples(t *testing.T, dir string) uint64 {
 	return sums.Samples
 }
 
-// TestRecordSystem: the whole machine is recorded for a while, or what is asked
-// for of it.
 // TestAgentOffCPU: the agent's store has where threads waited, beside its samples.
 func TestAgentOffCPU(t *testing.T) {
 	wholeMachine(t)
 	target, dir := busy(t), t.TempDir()
-	load := exec.Command(target, "forever", "1")
-	if err := load.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer load.Process.Kill()
-	waits := exec.Command("sh", "-c", "while :; do sleep 0.1; done")
-	if err := waits.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer waits.Process.Kill()
+	started(t, target, "forever", "1")
+	started(t, "sh", "-c", "while :; do sleep 0.1; done")
 	exe, into := program(t, "backfeed"), filepath.Join(dir, "store")
 	a := startAgent(t, exe, "--store", into, "--off-cpu", "--flush", "1s", "--max-cpu", "50%")
 	a.await("segment written", 2)
@@ -217,14 +214,12 @@ func TestAgentOffCPURefused(t *testing.T) {
 	}
 }
 
+// TestRecordSystem: the whole machine is recorded for a while, or what is asked
+// for of it.
 func TestRecordSystem(t *testing.T) {
 	wholeMachine(t)
 	target, dir := busy(t), t.TempDir()
-	load := exec.Command(target, "forever", "1")
-	if err := load.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer load.Process.Kill()
+	load := started(t, target, "forever", "1")
 	only := filepath.Join(dir, "only.bfr")
 	code, _, errs := runCLI(t, "record", "-a", "-p", strconv.Itoa(load.Process.Pid), "--callers", "-d", "1s", "-o", only)
 	if code != exitDone || !strings.Contains(errs, "samples of") || !strings.Contains(errs, "are left out") {
