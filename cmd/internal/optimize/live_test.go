@@ -130,12 +130,12 @@ exec llvm-bolt-19 "$@"
 
 // TestGo builds a Go program by its profile.
 func TestGo(t *testing.T) {
-	testtool.Live(t, "records a program, and builds the standard library with its profile")
+	testtool.Live(t, "records a program, and builds Go's runtime with its profile")
 	testtool.Need(t, "go")
 	dir := t.TempDir()
-	testtool.Write(t, dir, "main.go", testtool.Read(t, "../demo/testdata/demo/main.go"))
-	testtool.Write(t, dir, "go.mod", "module demo\n\ngo 1.22\n")
-	did, by := live(t, dir, `compiler: go, build: 'CGO_ENABLED=0 go build {flags} -o {binary} .', run: '{binary} -n 100'`)
+	testtool.Write(t, dir, "main.go", testtool.Read(t, "testdata/walker/main.go"))
+	testtool.Write(t, dir, "go.mod", "module walker\n\ngo 1.22\n")
+	did, by := live(t, dir, `compiler: go, build: 'CGO_ENABLED=0 go build {flags} -o {binary} .', run: '{binary}'`)
 	if !made(by["pgo"]) || !strings.Contains(strings.Join(by["pgo"].Holds, " "), "call edges") {
 		t.Errorf("%+v", did)
 	}
