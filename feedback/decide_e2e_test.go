@@ -24,7 +24,7 @@ func TestDecideGoBuild(t *testing.T) {
 	t.Parallel()
 	testtool.Need(t, "go")
 	if testing.Short() {
-		t.Skip("samples and builds programs for a minute")
+		t.Skip("samples programs, and builds them with their profiles")
 	}
 	for _, tt := range []struct {
 		name string
@@ -33,9 +33,9 @@ func TestDecideGoBuild(t *testing.T) {
 		own  []string // packages that are built with the profile; nil is all
 	}{
 		{"testdata/shapes", nil, []string{"PROFILE"}, []string{"main"}},
-		{"../cmd/internal/demo/testdata/demo", nil, []string{"-n", "3000", "-cpuprofile", "PROFILE"}, nil},
-		{"../testdata/goldmark", []string{"github.com/yuin/goldmark@v1.8.7"}, []string{"INPUT", "1500", "PROFILE"}, []string{"main", "github.com/yuin/goldmark"}},
-		{"../testdata/deflate", []string{"github.com/klauspost/compress@v1.20.3"}, []string{"INPUT", "300", "PROFILE"}, []string{"main", "github.com/klauspost/compress"}},
+		{"../cmd/internal/demo/testdata/demo", nil, []string{"-n", "1000", "-cpuprofile", "PROFILE"}, nil},
+		{"../testdata/goldmark", []string{"github.com/yuin/goldmark@v1.8.7"}, []string{"INPUT", "800", "PROFILE"}, []string{"main", "github.com/yuin/goldmark"}},
+		{"../testdata/deflate", []string{"github.com/klauspost/compress@v1.20.3"}, []string{"INPUT", "150", "PROFILE"}, []string{"main", "github.com/klauspost/compress"}},
 	} {
 		t.Run(filepath.Base(tt.name), func(t *testing.T) {
 			t.Parallel()
