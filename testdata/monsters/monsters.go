@@ -48,7 +48,7 @@ var lines = []string{
 
 var kinds = []kind{
 	{name: "blocks", what: "blocks of one function", n: 200_000, text: blocks, lines: lines},
-	{name: "symbols", what: "functions", n: 1_000_000, text: symbols, lines: lines, tested: 2_500},
+	{name: "symbols", what: "functions", n: 1_000_000, text: symbols, lines: lines, tested: 800},
 	{name: "names", what: "functions with names of 10 kB", n: 2_000, text: names, lines: lines},
 	{name: "switch", what: "cases of one switch", n: 100_000, text: cases, lines: lines},
 	{name: "alike", what: "functions of the same code under names that change", n: 20_000, text: alike, lines: lines},
