@@ -87,7 +87,7 @@ func TestHugeCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	mix := filepath.Join(symfs, "samples.bfr")
-	share := 4 // each of the recordings is tried with one command line of so many, another one each time
+	share := 7 // each of the recordings is tried with one command line of so many, another one each time
 	if testing.Short() {
 		share = 16
 	}
