@@ -11,7 +11,7 @@ import (
 	"backfeed/internal/testtool"
 )
 
-var full = flag.Bool("full", false, "simulate ten times as many comparisons")
+var full = flag.Bool("full", false, "simulate twenty times as many comparisons")
 
 func TestStudent(t *testing.T) {
 	// Table 26.10 of Abramowitz and Stegun.
@@ -98,12 +98,12 @@ func atMost(n int, p float64) int {
 // TestError holds comparisons to what they promise: of two equal builds they find a difference in at most 5 of 100, and a
 // change as large as the one called detectable in 80 of 100. The golden file has how often planted changes are found.
 func TestError(t *testing.T) {
-	rounds := 1000
+	rounds := 500
 	switch {
 	case *full:
-		rounds *= 10
+		rounds *= 20
 	case testing.Short():
-		rounds /= 4
+		rounds /= 2
 	}
 	var out strings.Builder
 	out.WriteString("| recordings a side | samples each | they differ by | equal builds: found | 1 % | 3 % | 10 % | detectable, median | of that, found |\n" +
@@ -192,7 +192,7 @@ func TestBelow(t *testing.T) {
 // TestRepeats: of benchmarks that did not change, results of any distribution find one in 5 of 100 tries at most, and
 // their geometric mean; intervals hold what was planted.
 func TestRepeats(t *testing.T) {
-	rounds := 300
+	rounds := 150
 	if testing.Short() {
 		rounds = 100
 	}

@@ -107,7 +107,7 @@ func TestJudge(t *testing.T) {
 		{"other handlers, reference only", 5, 0.02, false, true, 1, 1, 0.6, []Outcome{Better, Worse}, 0, none, false},
 		{"other handlers, units", 5, 0.02, true, true, 1, 1, 0.6, []Outcome{Better, Worse}, 0, 0.06, false},
 	} {
-		rounds := 400
+		rounds := 200
 		if testing.Short() {
 			rounds = 100
 		}
