@@ -26,7 +26,7 @@ import (
 	"backfeed/sample/store/s3"
 )
 
-var duration = flag.Duration("duration", 10*time.Second, "how long TestBucketKill kills writers and jobs that merge")
+var duration = flag.Duration("duration", 4*time.Second, "how long TestBucketKill kills writers and jobs that merge")
 
 // The test binary is one of a fleet if this is set: "serve", "write N" or "merge I", with its directory or
 // the bucket's address as arguments.
@@ -221,7 +221,7 @@ func member(role string, args []string, line func(string), until <-chan struct{}
 //
 //	go test ./sample/store -run TestBucketKill -duration 10m -timeout 20m
 func TestBucketKill(t *testing.T) {
-	testtool.Live(t, "kills processes for ten seconds")
+	testtool.Live(t, "kills processes for four seconds")
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	const writers, mergers = 16, 4
