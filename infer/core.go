@@ -79,7 +79,16 @@ func (q *problem) contract() *core {
 		return nil
 	}
 	g := c.flow
-	g.blocks, g.first = len(c.block), make([]int32, 1, len(c.block)+1)
+	g.blocks, g.first = len(c.block), indexes.take(len(c.block) + 1)[:1]
+	arcs := 0
+	for _, b := range c.block {
+		if q.live[b] {
+			arcs += int(f.first[b+1] - f.first[b])
+		} else {
+			arcs += len(cross.ends[b])
+		}
+	}
+	g.outs, c.out = outEdges.take(arcs)[:0], indexes.take(arcs)[:0]
 	lead := func(to, w int32) {
 		if to != leave {
 			to = c.at[to]

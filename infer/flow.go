@@ -41,7 +41,22 @@ type flow struct {
 	end   []int32 // by arc: the block at its other end, which is eliminated later
 	fills []int32 // place of each in x out, row by row
 	outAt []int32 // place of each out-edge
+
+	// Blocks with a single out-edge need no elimination, and are a third or more of all: their arcs are those of where they
+	// lead. units are they, each behind the one that it leads to if that is one of them; feeds are the out-edges
+	// of all others that lead to one.
+	units []unit
+	feeds []feed
 }
+
+// A unit is a block whose only out-edge leads to next, and on, through other units, to the block to; either may be leave.
+type unit struct {
+	block, next, to int32
+	chained         bool // next is a unit
+}
+
+// A feed is an out-edge of a block that leads to a unit.
+type feed struct{ out, from, to int32 }
 
 // An outEdge is one alternative at the end of a block.
 type outEdge struct {
@@ -73,7 +88,15 @@ func newFlow(p *image.Proc, dispatches int) *flow {
 }
 
 func (f *flow) addOuts(p *image.Proc) {
-	f.first = make([]int32, 1, len(p.Blocks)+1)
+	f.first = indexes.take(len(p.Blocks) + 1)[:1]
+	outs := 0
+	for i := range p.Blocks {
+		b := &p.Blocks[i]
+		if outs += len(b.Out); b.Exit != image.NoExit || len(b.Out) == 0 {
+			outs++
+		}
+	}
+	f.outs = outEdges.take(outs)[:0]
 	for i := range p.Blocks {
 		b := &p.Blocks[i]
 		for _, e := range b.Out {
@@ -206,6 +229,13 @@ type eliminator struct {
 	cost    []int64 // by block: arcs that its elimination may add; -1 if it is done
 	ends    []ref   // of the steps so far
 	number  []int32 // by arc: its place in ends
+
+	unit  []bool  // by block
+	to    []int32 // by block: itself, but of a unit where its chain leads
+	path  []int32
+	fills []int32
+	units []unit
+	feeds []feed
 }
 
 type ref struct{ arc, block int32 }
@@ -217,33 +247,40 @@ func (f *flow) eliminate() bool {
 	e := eliminators.Get().(*eliminator)
 	defer eliminators.Put(e)
 	e.reset(f.blocks)
-	f.outAt = make([]int32, len(f.outs))
+	e.pass(f)
+	f.outAt = indexes.take(len(f.outs))
 	for b := range f.blocks {
+		if e.unit[b] {
+			continue
+		}
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			// A self loop is in no pivot: it only lengthens the stay.
-			if to := f.outs[w].to; to != leave && int(to) != b {
+			if to := e.behind(f.outs[w].to); to != leave && int(to) != b {
 				f.outAt[w] = e.add(int32(b), to)
 			}
 		}
 	}
-	f.order, f.steps = make([]int32, 0, f.blocks), make([]step, 0, f.blocks)
-	f.fills = make([]int32, 0, f.blocks)
+	rest := f.blocks - len(f.units)
+	f.order, f.steps = indexes.take(rest)[:0], steps.take(rest)[:0]
+	fills := e.fills[:0]
 	for b := range f.blocks {
-		e.queue(int32(b))
+		if !e.unit[b] {
+			e.queue(int32(b))
+		}
 	}
-	for len(f.order) < f.blocks {
+	for len(f.order) < rest {
 		k := e.next()
 		f.order = append(f.order, k)
-		f.fills = e.remove(k, f.fills)
-		if len(f.fills) > maxFill*(f.blocks+16) {
+		fills = e.remove(k, fills)
+		if e.fills = fills; len(fills) > maxFill*(f.blocks+16) {
 			return false
 		}
 		n := int32(len(e.ends))
-		f.steps = append(f.steps, step{n - int32(len(e.in[k])), n, int32(len(f.fills))})
+		f.steps = append(f.steps, step{n - int32(len(e.in[k])), n, int32(len(fills))})
 	}
 	// All arcs are in ends now, and get their numbers from there.
 	e.number = slices.Grow(e.number[:0], int(e.arcs))[:e.arcs]
-	f.end = make([]int32, len(e.ends))
+	f.fills, f.end = indexes.keep(fills), indexes.take(len(e.ends))
 	for i, r := range e.ends {
 		e.number[r.arc], f.end[i] = int32(i), r.block
 	}
@@ -256,11 +293,11 @@ func (f *flow) eliminate() bool {
 	}
 	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
-			switch to := f.outs[w].to; {
+			switch to := e.behind(f.outs[w].to); {
+			case e.unit[b] || int(to) == b:
+				f.outAt[w] = unread
 			case to == leave:
 				f.outAt[w] = exits + int32(b)
-			case int(to) == b:
-				f.outAt[w] = unread
 			default:
 				f.outAt[w] = e.number[f.outAt[w]]
 			}
@@ -269,10 +306,64 @@ func (f *flow) eliminate() bool {
 	return true
 }
 
+// pass finds the units of f and what feeds them.
+func (e *eliminator) pass(f *flow) {
+	for b := range f.blocks {
+		out := f.outsOf(b)
+		e.unit[b] = len(out) == 1 && int(out[0].to) != b
+		e.to[b] = int32(b)
+	}
+	units := e.units[:0]
+	for b := range f.blocks {
+		path := e.path[:0]
+		at := int32(b)
+		for at != leave && e.unit[at] && e.to[at] == at {
+			e.to[at] = onPath
+			path = append(path, at)
+			at = f.outs[f.first[at]].to
+		}
+		if e.path = path; at != leave && e.to[at] == onPath { // a loop that nothing leaves
+			e.unit[at], e.to[at] = false, at
+		}
+		at = e.behind(at)
+		for i := len(path) - 1; i >= 0; i-- {
+			if k := path[i]; e.unit[k] {
+				next := f.outs[f.first[k]].to
+				e.to[k] = at
+				units = append(units, unit{k, next, at, next != leave && e.unit[next]})
+			}
+		}
+	}
+	e.units, f.units = units, unitLists.keep(units)
+	feeds := e.feeds[:0]
+	for b := range f.blocks {
+		if !e.unit[b] {
+			for w := f.first[b]; w < f.first[b+1]; w++ {
+				if to := f.outs[w].to; to != leave && e.unit[to] {
+					feeds = append(feeds, feed{w, int32(b), to})
+				}
+			}
+		}
+	}
+	e.feeds, f.feeds = feeds, feedLists.keep(feeds)
+}
+
+const onPath = -2
+
+// behind is the block that control goes to from an out-edge that leads to b, beyond units.
+func (e *eliminator) behind(b int32) int32 {
+	if b == leave {
+		return leave
+	}
+	return e.to[b]
+}
+
 // reset makes e ready for n blocks without arcs.
 func (e *eliminator) reset(n int) {
 	e.out, e.in = empty(e.out, n), empty(e.in, n)
 	e.cost = slices.Grow(e.cost[:0], n)[:n]
+	e.unit = slices.Grow(e.unit[:0], n)[:n]
+	e.to = slices.Grow(e.to[:0], n)[:n]
 	for i := range e.cost {
 		e.cost[i] = math.MaxInt64
 	}
@@ -397,26 +488,29 @@ type factor struct {
 	at   []float64 // probabilities of arcs, then of exits by block, updated by the elimination; the last is that of self loops, which nobody reads
 	arc  []float64 // part of at
 	exit []float64 // part of at
+	prob []float64 // of out-edges
 	stay []float64 // by block: 1/(1 - probability to come back at once)
 }
 
 func (f *flow) newFactor() *factor {
 	arcs, exits := len(f.end), len(f.end)+f.blocks
-	all := make([]float64, exits+1+f.blocks)
-	return &factor{f, all[:exits+1], all[:arcs], all[arcs:exits], all[exits+1:]}
+	all := floats.take(exits + 1 + f.blocks)
+	return &factor{f: f, at: all[:exits+1], arc: all[:arcs], exit: all[arcs:exits], stay: all[exits+1:]}
 }
 
-// set eliminates for probabilities of out-edges p, as f.outs.
+// set eliminates for probabilities of out-edges p, as f.outs. They are to stay as they are while x is used.
 func (x *factor) set(p []float64) {
-	f, at, arc, exit := x.f, x.at, x.arc, x.exit
+	f, at, arc, exit, stay := x.f, x.at, x.arc, x.exit, x.stay
+	x.prob = p
 	clear(at)
+	p = p[:len(f.outAt)]
 	for w, i := range f.outAt {
 		at[i] += p[w]
 	}
-	fills := f.fills
+	fills, steps := f.fills, f.steps[:len(f.order)]
 	in := int32(0)
 	for s, k := range f.order {
-		end := f.steps[s]
+		end := steps[s]
 		out := arc[in:end.out]
 		ex := exit[k]
 		d := ex
@@ -425,17 +519,30 @@ func (x *factor) set(p []float64) {
 		}
 		// A block whose out-edges have all underflown would stay for ever.
 		d = 1 / max(d, 1e-300)
-		x.stay[k] = d
+		stay[k] = d
+		from := arc[end.out:end.in]
 		to := f.end[end.out:end.in]
-		for i, q := range arc[end.out:end.in] {
+		to = to[:len(from)]
+		in = end.in
+		if len(out) == 1 { // most
+			only, by := out[0], fills[:len(from)]
+			fills = fills[len(from):]
+			for i, q := range from {
+				q *= d
+				exit[to[i]] += q * ex
+				at[by[i]] += q * only
+			}
+			continue
+		}
+		for i, q := range from {
 			q *= d
 			exit[to[i]] += q * ex
-			for c, a := range fills[:len(out)] {
+			by := fills[:len(out)]
+			fills = fills[len(out):]
+			for c, a := range by {
 				at[a] += q * out[c]
 			}
-			fills = fills[len(out):]
 		}
-		in = end.in
 	}
 }
 
@@ -443,25 +550,46 @@ func (x *factor) set(p []float64) {
 // executions of each block.
 func (x *factor) visits(v []float64) {
 	f, arc, stay := x.f, x.arc, x.stay
+	units := f.units
+	for i := range units {
+		if u := &units[i]; u.to != leave {
+			if n := v[u.block]; n != 0 {
+				v[u.to] += n
+			}
+		}
+	}
+	steps := f.steps[:len(f.order)]
 	lo := int32(0)
 	for s, k := range f.order {
-		end := f.steps[s]
+		end := steps[s]
 		if q := v[k] * stay[k]; q != 0 {
+			by := arc[lo:end.out]
 			to := f.end[lo:end.out]
-			for i, p := range arc[lo:end.out] {
+			to = to[:len(by)]
+			for i, p := range by {
 				v[to[i]] += q * p
 			}
 		}
 		lo = end.in
 	}
-	for s := len(f.order) - 1; s >= 0; s-- {
-		k, end := f.order[s], f.steps[s]
+	for s := len(steps) - 1; s >= 0; s-- {
+		k, end := f.order[s], steps[s]
 		sum := v[k]
+		by := arc[end.out:end.in]
 		from := f.end[end.out:end.in]
-		for i, p := range arc[end.out:end.in] {
+		from = from[:len(by)]
+		for i, p := range by {
 			sum += v[from[i]] * p
 		}
 		v[k] = sum * stay[k]
+	}
+	for _, e := range f.feeds {
+		v[e.to] += v[e.from] * x.prob[e.out]
+	}
+	for i := len(units) - 1; i >= 0; i-- {
+		if u := &units[i]; u.chained {
+			v[u.next] += v[u.block]
+		}
 	}
 }
 
@@ -469,24 +597,43 @@ func (x *factor) visits(v []float64) {
 // all that follows from entering it: the transpose of visits.
 func (x *factor) values(g []float64) {
 	f, arc, stay := x.f, x.arc, x.stay
+	units := f.units
+	for i := range units {
+		if u := &units[i]; u.chained {
+			g[u.block] += g[u.next]
+		}
+	}
+	for _, e := range f.feeds {
+		g[e.from] += g[e.to] * x.prob[e.out]
+	}
+	steps := f.steps[:len(f.order)]
 	for s, k := range f.order {
-		end := f.steps[s]
+		end := steps[s]
 		q := g[k] * stay[k]
+		by := arc[end.out:end.in]
 		from := f.end[end.out:end.in]
-		for i, p := range arc[end.out:end.in] {
+		from = from[:len(by)]
+		for i, p := range by {
 			g[from[i]] += q * p
 		}
 	}
-	for s := len(f.order) - 1; s >= 0; s-- {
+	for s := len(steps) - 1; s >= 0; s-- {
 		k, lo := f.order[s], int32(0)
 		if s > 0 {
-			lo = f.steps[s-1].in
+			lo = steps[s-1].in
 		}
 		sum := g[k]
-		to := f.end[lo:f.steps[s].out]
-		for i, p := range arc[lo:f.steps[s].out] {
+		by := arc[lo:steps[s].out]
+		to := f.end[lo:steps[s].out]
+		to = to[:len(by)]
+		for i, p := range by {
 			sum += g[to[i]] * p
 		}
 		g[k] = sum * stay[k]
+	}
+	for i := range units {
+		if u := &units[i]; u.to != leave {
+			g[u.block] += g[u.to]
+		}
 	}
 }

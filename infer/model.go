@@ -350,19 +350,19 @@ func (q *problem) allocate() {
 	f := q.flow
 	q.fac = f.newFactor()
 	nb, nw := f.blocks, len(f.outs)
-	blocks := make([]float64, 7*nb)
+	blocks := floats.take(7 * nb)
 	for i, s := range []*[]float64{&q.samples, &q.cost, &q.fetch, &q.insts, &q.invVar, &q.n, &q.dn} {
 		*s = blocks[i*nb : (i+1)*nb]
 	}
-	q.weigh = make([]weighing, nb)
-	q.prob, q.dout = make([]float64, nw), make([]float64, nw)
+	q.weigh = weighings.take(nb)
+	q.prob, q.dout = floats.take(nw), floats.take(nw)
 	fillWith(q.prob, 1) // the only out-edge, unless its block branches
-	q.enter = make([]float64, len(f.entries))
+	q.enter = floats.take(len(f.entries))
 	unknowns := len(f.entries) + 1
 	for _, b := range q.branch {
 		unknowns += f.logits(b)
 	}
-	all := make([]float64, 3*unknowns)
+	all := floats.take(3 * unknowns)
 	q.center, q.sure, q.dx = all[:unknowns], all[unknowns:2*unknowns], all[2*unknowns:]
 }
 
@@ -435,10 +435,11 @@ func (q *problem) forward(x []float64) float64 {
 	var v float64
 	clear(q.dout)
 	last := len(x) - 1
+	sure, dx, at := q.sure[:len(q.center)], q.dx[:len(q.center)], x[:len(q.center)]
 	for i, c := range q.center {
-		r := (x[i] - c) * q.sure[i]
+		r := (at[i] - c) * sure[i]
 		v += r * r
-		q.dx[i] = r * q.sure[i]
+		dx[i] = r * sure[i]
 	}
 	// Entries are believed to be about as many as samples say, by costs with what these have in common.
 	if common := x[last] * q.commonSD; common != 0 {
@@ -460,31 +461,45 @@ func (q *problem) forward(x []float64) float64 {
 		common = math.Exp(clamp(x[last]*q.commonSD, -20, 20))
 	}
 	q.miss()
+	cost, fetch, dn, weigh := q.cost[:len(q.n)], q.fetch[:len(q.n)], q.dn[:len(q.n)], q.weigh[:len(q.n)]
+	missed, dmean, often := q.missed, q.dmean, q.par.often
+	var dcommon float64
 	for b, n := range q.n {
 		n = max(n, 1e-100)
-		each := n * common * q.cost[b]
-		fetches, power := q.fetches(b, n*common)
-		all := each + fetches
-		if q.missed != nil {
-			all += q.missed[b] * common
+		each := n * common * cost[b]
+		all, grows := each, each   // grows: by how much more all is for each logarithm of n
+		if f := fetch[b]; f != 0 { // as of fetches
+			ran := n * common
+			seldom := often / (often + ran)
+			fetches := f * math.Sqrt(ran) * seldom
+			all += fetches
+			grows += fetches * (seldom - 0.5)
 		}
-		mean, vb := q.explain(b, all)
+		by := &weigh[b]
+		if missed != nil {
+			all += missed[b] * common
+		}
+		mean, vb := by.explain(all)
 		v += vb
-		off := mean - q.samples[b]
-		part := 1.0 // of how all grows with n, as a power
-		if all > each {
-			part = (each + fetches*power) / all
-		}
-		q.dn[b] = off / n * part
-		if q.missed != nil {
-			q.dmean[b] = off * common / max(all, 1e-100)
-		}
-		if q.commonSD != 0 {
-			if q.missed != nil {
-				part += q.missed[b] * common / max(all, 1e-100)
+		off := mean - by.samples
+		if all == each {
+			dn[b] = off / n
+			dcommon += off
+			if missed != nil {
+				dmean[b] = off * common / max(all, 1e-150)
 			}
-			q.dx[last] += off * part * q.commonSD
+			continue
 		}
+		part := off / (max(all, 1e-150) * n)
+		dn[b] = part * grows
+		if missed != nil {
+			dmean[b] = part * n * common
+			grows += missed[b] * common
+		}
+		dcommon += part * n * grows
+	}
+	if q.commonSD != 0 {
+		q.dx[last] += dcommon * q.commonSD
 	}
 	q.missBack()
 	for _, o := range q.known {
@@ -498,22 +513,28 @@ func (q *problem) forward(x []float64) float64 {
 
 // run sets enter, prob and n for x: how often all runs, without what samples say of that.
 func (q *problem) run(x []float64) {
-	f, at := q.flow, len(q.enter)
+	f, at, prob := q.flow, len(q.enter), q.prob
 	for _, b := range q.branch {
 		lo, hi := f.first[b], f.first[b+1]
 		if hi == lo+2 {
-			q.prob[lo], q.prob[lo+1] = logistic(x[at] * math.Sqrt2)
+			p := prob[lo:hi]
+			y := x[at] * math.Sqrt2
 			at++
+			e := fastExp(-min(math.Abs(y), 700)) // as logistic does, which the compiler does not inline
+			o := 1 / (1 + e)
+			if p[0], p[1] = o, e*o; y < 0 {
+				p[0], p[1] = p[1], p[0]
+			}
 			continue
 		}
-		p := q.prob[lo:hi]
+		p := prob[lo:hi]
 		at += copy(p, x[at:])
 		softmax(p)
 	}
 	q.fac.set(q.prob)
 	clear(q.n)
 	for i, b := range f.entries {
-		q.enter[i] = math.Exp(clamp(x[i], -60, 80))
+		q.enter[i] = fastExp(clamp(x[i], -60, 80))
 		q.n[b] += q.enter[i]
 	}
 	q.fac.visits(q.n)
@@ -575,7 +596,7 @@ func (q *problem) missBack() {
 func (q *problem) mayMiss(mispredict float64) {
 	q.mispredict = mispredict
 	if mispredict > 0 && q.par.missed > 0 {
-		q.missed, q.dmean, q.forks = make([]float64, len(q.n)), make([]float64, len(q.n)), nil
+		q.missed, q.dmean, q.forks = floats.take(len(q.n)), floats.take(len(q.n)), forkLists.take(len(q.branch))[:0]
 		for _, b := range q.branch {
 			if lo := q.flow.first[b]; q.flow.first[b+1] == lo+2 {
 				q.forks = append(q.forks, fork{b, lo, [2]int32{q.flow.outs[lo].to, q.flow.outs[lo+1].to}})
@@ -647,13 +668,14 @@ func huber(r, far float64) (v, d float64) {
 
 // A weighing is what explain needs of a block beside the samples expected there. far is hidden, as a logarithm. edge is
 // where the tail begins: without samples the x of explain, with samples its w.
-type weighing struct{ tilt, share, far, edge, logEdge float64 }
+type weighing struct{ samples, k, tilt, share, far, edge, logEdge float64 }
 
 // expect prepares explain. noise, if not nil, is by block where the logarithm of
 // the cost is expected to be, beside that of the median cost; all else has to be as it was.
 func (q *problem) expect(noise []float64) {
 	for b, s := range q.samples {
 		k, w := q.invVar[b], &q.weigh[b]
+		w.samples, w.k = s, k
 		c := 0.0
 		if noise != nil {
 			c = noise[b]
@@ -674,30 +696,35 @@ func (q *problem) expect(noise []float64) {
 	}
 }
 
-// explain returns what lam expected samples say of block b: the mean m and, up to a
+// explain returns what lam expected samples say of a block: the mean m and, up to a
 // constant, the value of m - s*log(m) + k*(u-c)^2/2 at its minimum over u, where
 // m = lam*e^u. With s samples, weight k = invVar and c of expect, the derivative is
 // zero at m = k*w and u-c = s/k-w, where w = omega(log(lam/k) + c + s/k). Where u-c is
 // less than -h/sqrt(k), of hidden h, the last term goes on as a straight line, and
 // the derivative is zero at m = s + h*sqrt(k).
-func (q *problem) explain(b int, lam float64) (mean, value float64) {
-	s, k, by := q.samples[b], q.invVar[b], &q.weigh[b]
+func (by *weighing) explain(lam float64) (mean, value float64) {
+	s, k := by.samples, by.k
 	if s == 0 {
 		x := lam * by.tilt
 		if x > by.edge {
-			return k * by.far, k * by.far * (1 + math.Log(x/by.far) - by.far/2)
+			return k * by.far, k * by.far * (1 + fastLog(x/by.far) - by.far/2)
 		}
-		w := lambert(x)
+		var w float64
+		if x >= lambertLo && x < lambertHi { // lambert, which the compiler does not inline
+			w = lambertMiddle(x)
+		} else {
+			w = lambert(x)
+		}
 		return k * w, k * w * (1 + w/2)
 	}
-	y := math.Log(lam) + by.tilt
+	y := fastLog(max(lam, 1e-300)) + by.tilt + 0*lam // what is infinite or not a number makes the value so
 	if w := by.edge; y > w {
 		if z := y - by.logEdge; z > w {
 			return k * w, k*w - s*by.logEdge + k*by.far*(z-by.share-by.far/2)
 		}
 	}
 	var w float64
-	if y >= omegaLo && y < omegaHi { // omega, which the compiler does not inline
+	if y >= omegaLo && y < omegaHi { // omega, likewise
 		w = omegaMiddle(y)
 	} else {
 		w = omegaEnds(y)
@@ -742,7 +769,7 @@ func (q *problem) backward(x, grad []float64) {
 
 // logistic returns the probabilities of two out-edges whose logits differ by x.
 func logistic(x float64) (p, q float64) {
-	e := math.Exp(-math.Abs(x))
+	e := fastExp(-min(math.Abs(x), 700))
 	p = 1 / (1 + e)
 	if q = e * p; x < 0 {
 		return q, p
@@ -758,7 +785,7 @@ func softmax(x []float64) {
 	}
 	var sum float64
 	for i, v := range x {
-		x[i] = math.Exp(v - top)
+		x[i] = fastExp(max(v-top, -700))
 		sum += x[i]
 	}
 	for i := range x {

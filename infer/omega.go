@@ -34,10 +34,57 @@ func omegaEnds(y float64) float64 {
 
 // lambert is the principal branch of Lambert's W function for z >= 0: omega of log(z).
 func lambert(z float64) float64 {
-	if z < 1.0/256 {
+	if z < lambertLo {
 		return z * (1 - z*(1-z*(1.5-z*(8.0/3-z*(125.0/24)))))
 	}
+	if z < lambertHi {
+		return lambertMiddle(z)
+	}
 	return omega(math.Log(z))
+}
+
+// Between lambertLo and lambertHi a table has lambertSteps cubic pieces for each doubling.
+const (
+	lambertLo, lambertHi          = 1.0 / 256, 256
+	lambertDoublings              = 16
+	lambertBits, lambertSteps     = 5, 1 << lambertBits
+	lambertShift                  = mantissaBits - lambertBits
+	lambertFirst              int = (1023 - 8) << lambertBits
+)
+
+// lambertTable has the coefficients of all pieces, which have lambert and its slope at their ends.
+var lambertTable = func() (t [lambertDoublings * lambertSteps][4]float64) {
+	for i := range t {
+		lo := math.Float64frombits(uint64(lambertFirst+i) << lambertShift)
+		hi := math.Float64frombits(uint64(lambertFirst+i+1) << lambertShift)
+		u, v := lambertExact(lo), lambertExact(hi)
+		h := hi - lo
+		du, dv := u/(1+u)/lo*h, v/(1+v)/hi*h
+		d := v - u
+		t[i] = [4]float64{u, du / h, (3*d - 2*du - dv) / (h * h), (du + dv - 2*d) / (h * h * h)}
+	}
+	return t
+}()
+
+// lambertMiddle is lambert between lambertLo and lambertHi.
+func lambertMiddle(z float64) float64 {
+	n := math.Float64bits(z) >> lambertShift
+	z -= math.Float64frombits(n << lambertShift)
+	p := &lambertTable[(int(n)-lambertFirst)%len(lambertTable)]
+	return p[0] + z*(p[1]+z*(p[2]+z*p[3]))
+}
+
+// lambertExact is lambert by Newton's method, from below lambertLo to above lambertHi.
+func lambertExact(z float64) float64 {
+	y := math.Log(z)
+	w := math.Exp(min(y, 0))
+	if y > 1 {
+		w = y
+	}
+	for range 50 { // on w*exp(w-y) = 1 in the logarithm
+		w *= (1 + y - math.Log(w)) / (1 + w)
+	}
+	return w
 }
 
 // Between omegaLo, which is below log(1/256), and omegaHi the table has omegaSteps

@@ -44,7 +44,7 @@ func testExplain(t *testing.T, hidden float64) {
 		q.expect([]float64{c, 0})
 		k := q.invVar[0]
 		value := func(lam float64) float64 {
-			_, v := q.explain(0, lam)
+			_, v := q.weigh[0].explain(lam)
 			return v
 		}
 		objective := func(lam, u float64) float64 {
@@ -56,7 +56,7 @@ func testExplain(t *testing.T, hidden float64) {
 		}
 		shift := value(1) // explain's own constant
 		for i, lam := range []float64{1, 1e-3, 0.5, 30, 5000} {
-			mean, v := q.explain(0, lam)
+			mean, v := q.weigh[0].explain(lam)
 			u := math.Log(mean / lam)
 			if i == 0 {
 				shift -= objective(lam, u)

@@ -474,14 +474,14 @@ func (q *problem) logarithms() spread {
 
 func (q *problem) logarithmsTo(l *spread) {
 	for b, n := range q.n {
-		l.block[b] = math.Log(max(n, 1e-100))
+		l.block[b] = fastLog(max(n, 1e-100))
 		lo, hi := q.flow.first[b], q.flow.first[b+1]
 		if hi == lo+1 {
 			l.out[lo] = l.block[b]
 			continue
 		}
 		for w := lo; w < hi; w++ {
-			l.out[w] = l.block[b] + math.Log(max(q.prob[w], 1e-100))
+			l.out[w] = l.block[b] + fastLog(max(q.prob[w], 1e-100))
 		}
 	}
 }
@@ -546,7 +546,7 @@ func (q *problem) disturb(rng *rand.Rand, loops *nest, noise, risk []float64) {
 	shared := loops.draw(rng, q.par.loopSD, q.par.armSD)
 	for b := range noise {
 		v := q.par.blockVar/q.insts[b] + q.par.leastVar + 1/(q.samples[b]+1)
-		noise[b] = common - q.par.overlooked*math.Exp(-(q.insts[b]-1)/2) + rng.NormFloat64()*math.Sqrt(v)
+		noise[b] = common - q.par.overlooked*fastExp(max(-(q.insts[b]-1)/2, -700)) + rng.NormFloat64()*math.Sqrt(v)
 		if loops != nil {
 			for _, l := range loops.of[b] {
 				noise[b] += shared[l]

@@ -293,7 +293,9 @@ func (pr *program) eval(x, grad, values []float64) float64 {
 	for i := range pr.ties {
 		v += pr.pull(&pr.ties[i], x)
 	}
-	pr.each(func(i int) { pr.probs[i].backward(pr.part(x, i), pr.part(grad, i)) })
+	// From the last to the first: what was used last is in the caches still, then and at the beginning of the next evaluation.
+	last := len(pr.probs) - 1
+	pr.each(func(i int) { pr.probs[last-i].backward(pr.part(x, last-i), pr.part(grad, last-i)) })
 	return v
 }
 
@@ -309,7 +311,7 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 // pull returns what so many calls say of the logarithm of the entries, with the derivative of that by the logarithm of
 // the calls.
 func (t *tie) pull(calls, entries float64) (v, d float64) {
-	r, sd := math.Log(max(calls, 1e-100))-entries, t.sd
+	r, sd := fastLog(max(calls, 1e-100))-entries, t.sd
 	if r < 0 {
 		sd = t.above
 	}

@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"math"
 	"slices"
 
 	"backfeed/infer/image"
@@ -131,5 +130,5 @@ func (q *problem) guessed(risk []float64) []float64 {
 // waiting adds to the logarithm of a cost what a risk of so many times that cost adds to it, of which a
 // part has come true.
 func waiting(noise, risk, part float64) float64 {
-	return math.Log(math.Exp(noise) + risk*part)
+	return fastLog(fastExp(clamp(noise, -700, 700)) + risk*part)
 }

@@ -199,7 +199,7 @@ func TestList(t *testing.T) {
 	time, sum := 0.0, 0.0
 	for i, r := range doc.Insts {
 		samples, time = samples+r.Samples, time+r.Time
-		if r.Each != nil && *r.Each < r.Stall || len(r.Culprits) > 0 && r.Stall == 0 || i > 0 && r.Addr <= doc.Insts[i-1].Addr {
+		if r.Each != nil && *r.Each < r.Stall*(1-1e-12) || len(r.Culprits) > 0 && r.Stall == 0 || i > 0 && r.Addr <= doc.Insts[i-1].Addr {
 			t.Errorf("%+v", r)
 		}
 	}
