@@ -111,14 +111,12 @@ func (c *climber) climb(at caller, up int) belief {
 		return once(at.image.Counts.Processes)
 	}
 	callers := c.links.callers(at)
-	if up == 0 || len(callers) == 0 || len(callers) > manyCallers || c.links.others(at) || c.recurs(at) {
+	if up == 0 || len(callers) == 0 || len(callers) > manyCallers || slices.ContainsFunc(callers, func(from caller) bool { return c.busy[from] }) ||
+		c.links.others(at) || c.recurs(at) {
 		return belief{}
 	}
 	var sum, variance float64
 	for _, from := range callers {
-		if c.busy[from] {
-			return belief{}
-		}
 		by := c.entered(from, up-1)
 		p, err := from.image.Image.Proc(from.sym)
 		if !by.ok || err != nil {
