@@ -18,6 +18,9 @@ type nest struct {
 
 // nest finds the loops of f, and the arms that heads begin. The loops that one block begins are one.
 func (f *flow) nest(heads []int32) *nest {
+	if len(heads) == 0 && !f.turns() {
+		return &nest{of: make([][]int32, f.blocks)}
+	}
 	next, in := make([][]int, f.blocks), make([][]int32, f.blocks)
 	for b := range f.blocks {
 		for _, o := range f.outsOf(b) {
@@ -74,6 +77,18 @@ func (f *flow) nest(heads []int32) *nest {
 		}
 	}
 	return n
+}
+
+// turns reports whether an out-edge leads back, without which there is no loop.
+func (f *flow) turns() bool {
+	for b := range f.blocks {
+		for _, o := range f.outsOf(b) {
+			if o.to != leave && int(o.to) <= b {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // draw returns an error for each loop, of standard deviation loop, and for each arm.

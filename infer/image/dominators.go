@@ -30,10 +30,22 @@ func Dominators(next [][]int, entries []int) *DomTree {
 	for _, v := range entries {
 		entry[v] = true
 	}
-	before := make([][]int, n)
+	end := make([]int, n) // by node: of its part of before
 	for _, u := range order {
 		for _, v := range next[u] {
-			before[v] = append(before[v], u)
+			end[v]++
+		}
+	}
+	sum := 0
+	for v, in := range end {
+		end[v] = sum
+		sum += in
+	}
+	before := make([]int, sum)
+	for _, u := range order {
+		for _, v := range next[u] {
+			before[end[v]] = u
+			end[v]++
 		}
 	}
 	meet := func(a, b int) int {
@@ -54,7 +66,11 @@ func Dominators(next [][]int, entries []int) *DomTree {
 			if entry[v] {
 				d = root
 			}
-			for _, u := range before[v] {
+			first := 0
+			if v > 0 {
+				first = end[v-1]
+			}
+			for _, u := range before[first:end[v]] {
 				switch {
 				case idom[u] < 0: // not yet known
 				case d < 0:
@@ -92,13 +108,14 @@ func (d *DomTree) Dominates(a, b int) bool {
 func reversePostorder(next [][]int, entries []int) []int {
 	type visit struct{ node, next int }
 	seen := make([]bool, len(next))
-	var order []int
+	order := make([]int, 0, len(next))
+	var stack []visit
 	for _, entry := range slices.Backward(entries) {
 		if seen[entry] {
 			continue
 		}
 		seen[entry] = true
-		stack := []visit{{entry, 0}}
+		stack = append(stack, visit{entry, 0})
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
 			if top.next == len(next[top.node]) {

@@ -22,12 +22,11 @@ func (im *Image) Trips(p *Proc) (all []Trip) {
 	if im.Arch != X86_64 || !p.Complete {
 		return nil
 	}
-	next := make([][]int, len(p.Blocks))
-	for _, e := range p.Edges {
-		next[e.From] = append(next[e.From], e.To)
+	if !slices.ContainsFunc(p.Edges, func(e Edge) bool { return e.To <= e.From }) {
+		return nil // without an edge back, there is no loop
 	}
 	c := &counting{im: im, p: p}
-	c.dom = Dominators(next, p.Entries)
+	c.dom = Dominators(p.successors(), p.Entries)
 	c.findLoops()
 	for i := range c.loops {
 		if t, ok := c.trip(&c.loops[i]); ok {
@@ -35,6 +34,19 @@ func (im *Image) Trips(p *Proc) (all []Trip) {
 		}
 	}
 	return all
+}
+
+// successors returns where each block leads to.
+func (p *Proc) successors() [][]int {
+	next, all := make([][]int, len(p.Blocks)), make([]int, 0, len(p.Edges))
+	for b := range p.Blocks {
+		first := len(all)
+		for _, e := range p.Blocks[b].Out {
+			all = append(all, p.Edges[e].To)
+		}
+		next[b] = all[first:len(all):len(all)]
+	}
+	return next
 }
 
 // A counting finds the turns of the loops of one procedure.

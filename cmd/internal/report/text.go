@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"regexp"
@@ -247,11 +248,7 @@ func (e *Escaper) Write(p []byte) (int, error) {
 	}
 	e.out = e.out[:0]
 	for len(text) > 0 && utf8.FullRune(text) {
-		plain := 0
-		for plain < len(text) && text[plain] >= ' ' && text[plain] < 0x7f {
-			plain++
-		}
-		if plain > 0 {
+		if plain := plainLen(text); plain > 0 {
 			e.out, text = append(e.out, text[:plain]...), text[plain:]
 			continue
 		}
@@ -265,6 +262,21 @@ func (e *Escaper) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// plainLen returns how many bytes text begins with that are printable ASCII.
+func plainLen(text []byte) (n int) {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(text)-n >= 8; n += 8 {
+		v := binary.LittleEndian.Uint64(text[n:])
+		if below, above := v-' '*low, v+low; (below|above|v)&high != 0 { // borrows and carries come of what is not plain
+			break
+		}
+	}
+	for n < len(text) && text[n] >= ' ' && text[n] < 0x7f {
+		n++
+	}
+	return n
 }
 
 // Flush writes what is left: bytes that begin a character and do not end it.
