@@ -25,7 +25,9 @@ kernel, elsewhere  samples that are in no procedure of an image that is here
 
 The shares of the top-down method are made from events that count places of the pipeline, where the recording
 has them: four at level 1, and their parts down to level 3, by the formulas that Intel publishes for Skylake, Ice
-Lake and Golden Cove, AMD for Zen 4 and 5, Arm for Neoverse V1 to V3, N2 and N3. Each has the range that
+Lake and Golden Cove, AMD for Zen 4 and 5, Arm for Neoverse V1 to V3, N2 and N3. Of Neoverse N1, which counts no
+places, Arm publishes the cycles in which either end of the pipeline stalls, and ratios of misses to look at next: they are no
+four shares, which stay estimated. Each has the range that
 chance makes of its samples, with 95 % confidence, and Intel's the threshold above which it is high, as its parent must
 be, too. Below the table is what to do about those that are high; where nothing is published, about the largest
 loss. What the recording has no events for is left out, and so are its parts; the last line is a command that records

@@ -54,7 +54,7 @@ func (s *Summary) TopDown() (t TopDown) {
 type Metric struct {
 	Name, Parent string // as their maker calls them; of level 1, Parent is ""
 	Level        int    // 1 to 3
-	Of           string // what Share is of: "slots" of the pipeline, "cycles" of the thread, "stalls" of the parent's part of the pipeline
+	Of           string // what Share is of: "slots" of the pipeline, "cycles" of the thread, "stalls" of the parent's part of the pipeline; "branches", "accesses" and "translations" are no part of the parent
 	Share        float64
 	Range        Range   // of Share, with 95 % confidence: what chance makes of the samples
 	Threshold    float64 // above this it is high by its maker, if its parent is, too; 0 where nothing is published
@@ -320,7 +320,7 @@ func (c *counting) follow(to *Metrics) {
 	for at := -1; ; largest = to.Metrics[at].Name {
 		most := -1
 		for i, m := range to.Metrics {
-			if m.Parent == largest && m.Name != useful && (most < 0 || m.Share > to.Metrics[most].Share) {
+			if m.Parent == largest && m.Name != useful && comparable(m.Of) && (most < 0 || m.Share > to.Metrics[most].Share) {
 				most = i
 			}
 		}
@@ -333,6 +333,9 @@ func (c *counting) follow(to *Metrics) {
 		at = most
 	}
 }
+
+// comparable reports whether the larger of shares of that kind costs more: not of ratios, which are of different things.
+func comparable(of string) bool { return of == ofSlots || of == ofCycles || of == ofStalls }
 
 // missing lists what events are missing for: parts of metrics that are high first, and of the larger.
 func (c *counting) missing(to *Metrics) {
@@ -381,10 +384,12 @@ func (c *counting) missing(to *Metrics) {
 	}
 }
 
-// levelOne lists the events of the four shares of level 1.
+// levelOne lists the events of level 1: of the four shares, or of fewer.
 func (c *counting) levelOne() (events []string) {
 	for i := range c.f.metrics[:4] {
-		events = append(events, c.eventsOf(&c.f.metrics[i])...)
+		if m := &c.f.metrics[i]; m.parent == "" {
+			events = append(events, c.eventsOf(m)...)
+		}
 	}
 	return events
 }

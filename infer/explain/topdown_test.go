@@ -166,6 +166,16 @@ Backend Bound 50.0
 			"cycles": 10000, "stall_slot": 50000, "stall_slot_frontend": 20000, "stall_slot_backend": 60000, "op_retired": 32000, "op_spec": 40000, "stall_frontend_flush": 400,
 			"stall_backend": 8000, "stall_backend_membound": 6000, "stall_backend_cpubound": 2000, "stall_backend_tlb": 1500,
 		}, "Retiring 40.0 \nBad Speculation 14.0 \nFrontend Bound 16.0 \nBackend Bound 60.0 \n.Backend Core Bound 25.0 \n.Backend Memory Bound 75.0 \n..Backend Memory TLB Bound* 25.0 \n"},
+		{"Neoverse N1, which counts no slots", "arm-neoverse-n1", arm(neoverseN1, 0x41), map[string]uint64{
+			"cycles": 10000, "stall_frontend": 2000, "stalled-cycles-backend": 4500, "br_mis_pred_retired": 300, "br_retired": 6000, "itlb_walk": 50, "l1i_tlb": 5000,
+			"l1d_cache_refill": 900, "l1d_cache": 10000, "ll_cache_miss_rd": 800, "ll_cache_rd": 1000,
+		}, `Frontend Stalled Cycles 20.0 
+.Branch Misprediction Ratio 5.0 
+.ITLB Walk Ratio 1.0 
+Backend Stalled Cycles* 45.0 
+.L1D Cache Miss Ratio 9.0 
+.LL Cache Read Miss Ratio 80.0 
+`}, // the last ratio is the largest, and no part of the stalls
 		{"parts whose whole is not there are left out", "amd-zen5", sample.CPU{}, map[string]uint64{"cycles": 10000, "ex_ret_ops": 16000, "ex_no_retire.load_not_complete": 3200, "ex_no_retire.not_complete": 4000}, "Retiring 20.0 \n"},
 		{"no events", "amd-zen5", sample.CPU{}, nil, ""},
 	} {
@@ -179,10 +189,17 @@ Backend Bound 50.0
 			}
 		}
 	}
-	for _, model := range []string{"generic-x86_64", "amd-zen3", "arm-neoverse-n1", "generic-aarch64"} {
+	for _, model := range []string{"generic-x86_64", "amd-zen3", "generic-aarch64"} {
 		if m := withEvents(t, model, sample.CPU{}, nil).CountedMetrics(nil, nil); m != nil {
 			t.Errorf("%s: %+v, and nothing is published", model, m)
 		}
+	}
+	if m := withEvents(t, "arm-neoverse-n1", arm(0xd0b, 0), map[string]uint64{"cycles": 10000, "stall_backend": 10}).CountedMetrics(nil, nil); m != nil {
+		t.Errorf("Cortex-A76, which has the model of Neoverse N1: %+v, and nothing is published", m)
+	}
+	n1 := withEvents(t, "arm-neoverse-n1", arm(neoverseN1, 0x41), map[string]uint64{"cycles": 10000, "stall_frontend": 1, "stall_backend": 1})
+	if shares, ok := n1.CountedTopDown(nil, nil); ok {
+		t.Errorf("Neoverse N1: four shares %+v, of events that do not tell them", shares)
 	}
 }
 
@@ -192,7 +209,7 @@ func allFamilies() []*family {
 	for i := range families {
 		all = append(all, &families[i])
 	}
-	for _, part := range []int{neoverseV1, neoverseN2, neoverseV2, neoverseV3, neoverseN3} {
+	for _, part := range []int{neoverseN1, neoverseV1, neoverseN2, neoverseV2, neoverseV3, neoverseN3} {
 		all = append(all, neoverse(sample.CPU{Vendor: "0x41", Model: part}, ""))
 	}
 	return all
@@ -225,7 +242,7 @@ func TestFormulas(t *testing.T) {
 				}
 			}
 		}
-		for _, m := range f.metrics[:4] {
+		for _, m := range f.metrics[:min(4, 2+f.slots)] { // what counts no slots has two
 			if m.parent != "" {
 				t.Errorf("%s: %s is not of level 1", f.title, m.name)
 			}
@@ -311,6 +328,7 @@ func TestMissing(t *testing.T) {
 		{"level 1", "intel-sapphirerapids", registers, "Backend Bound [Memory Bound Core Bound] perf record -e '{slots,cycles,topdown-retiring,topdown-fe-bound,topdown-bad-spec,topdown-be-bound,topdown-mem-bound}:S,int_misc.uop_dropping' -- CMD"},
 		{"level 2", "intel-sapphirerapids", level2, "Memory Bound [L1 Bound L2 Bound L3 Bound DRAM Bound Store Bound] perf record -e '{slots,cycles,topdown-retiring,topdown-fe-bound,topdown-bad-spec,topdown-be-bound,topdown-mem-bound}:S," +
 			"int_misc.uop_dropping,exe_activity.bound_on_loads,memory_activity.stalls_l1d_miss,memory_activity.stalls_l2_miss,memory_activity.stalls_l3_miss,exe_activity.bound_on_stores' -- CMD"},
+		{"Neoverse N1's", "arm-neoverse-n1", map[string]uint64{"cycles": 10000, "stall_frontend": 4000}, " [Backend Stalled Cycles] perf record -e 'cycles,stall_frontend,stall_backend' -- CMD"},
 		{"AMD's", "amd-zen5", map[string]uint64{"cycles": 10000, "ex_ret_ops": 16000, "de_src_op_disp.all": 20000, "de_no_dispatch_per_slot.no_ops_from_frontend": 40000, "de_no_dispatch_per_slot.backend_stalls": 20000, "de_no_dispatch_per_slot.smt_contention": 1},
 			"Frontend Bound [Frontend Bound Latency Frontend Bound Bandwidth] perf record -e 'cycles,ex_ret_ops,de_src_op_disp.all,de_no_dispatch_per_slot.no_ops_from_frontend,de_no_dispatch_per_slot.backend_stalls," +
 				"cpu/de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x8/' -- CMD"},

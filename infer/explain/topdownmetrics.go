@@ -17,6 +17,11 @@ const (
 	ofSlots  = "slots"  // places for operations in the pipeline: cycles times how many it can take in one
 	ofCycles = "cycles" // of the thread
 	ofStalls = "stalls" // cycles in which the parent's part of the pipeline stalls
+
+	// Ratios that are no part of their parent, but say what to look into.
+	ofBranches     = "branches"
+	ofAccesses     = "accesses"     // to a cache
+	ofTranslations = "translations" // of addresses
 )
 
 // A family is the metrics of processors of one kind.
@@ -51,6 +56,9 @@ const (
 	nextStore       = "Stores wait: write less, in order, and not what other threads use; look at translations."
 	nextDivider     = "The divider is busy: backfeed whatcg --cause divider lists where; multiply by an inverse, or use smaller operands."
 	nextSerial      = "Instructions that serialize are waited for: fences, locks, system instructions, pauses."
+	nextITLB        = "Translations of code addresses are missed: put hot code together and on huge pages (backfeed layout --huge-pages)."
+	nextDTLB        = "Translations of data addresses are waited for: use huge pages, and keep what is used together together."
+	nextStalled     = "The pipeline waits for data or units: backfeed topstalls lists where, and the ratios below it say which caches miss."
 	nextPorts       = "Too few units have work: break chains of results, unroll, use vector instructions."
 )
 
@@ -64,8 +72,7 @@ const (
 // intelLevel3 are parts of level 3 whose formulas Ice Lake and Golden Cove share.
 var intelLevel3 = []metric{
 	{name: "ICache Misses", parent: "Fetch Latency", formulas: []string{"icache_data.stalls /" + clocks}, of: ofCycles, high: 0.05, next: nextFetchLat},
-	{name: "ITLB Misses", parent: "Fetch Latency", formulas: []string{"icache_tag.stalls /" + clocks}, of: ofCycles, high: 0.05,
-		next: "Translations of code addresses are missed: put hot code together and on huge pages (backfeed layout --huge-pages)."},
+	{name: "ITLB Misses", parent: "Fetch Latency", formulas: []string{"icache_tag.stalls /" + clocks}, of: ofCycles, high: 0.05, next: nextITLB},
 	{name: "LCP", parent: "Fetch Latency", formulas: []string{"decode.lcp /" + clocks}, of: ofCycles, high: 0.05,
 		next: "Prefixes change the length of instructions: avoid 16-bit constants."},
 	{name: "DSB Switches", parent: "Fetch Latency", formulas: []string{"dsb2mite_switches.penalty_cycles /" + clocks}, of: ofCycles, high: 0.05, next: nextFetchBand},
@@ -223,6 +230,7 @@ func zen(title, model string, slots int, idle, restarts string) family {
 
 // Numbers of parts of Arm's Neoverse cores.
 const (
+	neoverseN1 = 0xd0c
 	neoverseV1 = 0xd40
 	neoverseN2 = 0xd49
 	neoverseV2 = 0xd4f
@@ -238,6 +246,8 @@ func neoverse(cpu sample.CPU, model string) *family {
 	case cpu.Vendor == "0x41":
 		part = cpu.Model
 	case cpu.Vendor != "":
+	case model == "arm-neoverse-n1":
+		part = neoverseN1
 	case model == "arm-neoverse-v1":
 		part = neoverseV1
 	case model == "arm-neoverse-v2":
@@ -247,6 +257,9 @@ func neoverse(cpu sample.CPU, model string) *family {
 	stalls, frontStalls := "stall_slot", "stall_slot_frontend"
 	if part == neoverseN2 && cpu.Stepping < 3 { // before r0p3 a slot too many is counted in each cycle
 		stalls, frontStalls = "( stall_slot - cpu_cycles )", "( stall_slot_frontend - cpu_cycles )"
+	}
+	if part == neoverseN1 {
+		return &neoverseN1Family
 	}
 	f := &family{}
 	front, back, bad := "", "", " + 4 * br_mis_pred / cpu_cycles"
@@ -285,19 +298,42 @@ func neoverse(cpu sample.CPU, model string) *family {
 			metric{name: "Backend Core Bound", parent: "Backend Bound", formulas: []string{"stall_backend_cpubound / stall_backend"}, of: ofStalls, next: nextCore},
 			metric{name: "Backend Memory Bound", parent: "Backend Bound", formulas: []string{"stall_backend_membound / stall_backend"}, of: ofStalls, next: nextMemory},
 			metric{name: "Backend Memory Cache Bound", parent: "Backend Memory Bound", formulas: []string{"( stall_backend_l1d + stall_backend_mem ) / stall_backend_membound"}, of: ofStalls, next: nextMemory},
-			metric{name: "Backend Memory TLB Bound", parent: "Backend Memory Bound", formulas: []string{"stall_backend_tlb / stall_backend_membound"}, of: ofStalls,
-				next: "Translations of data addresses are waited for: use huge pages, and keep what is used together together."},
+			metric{name: "Backend Memory TLB Bound", parent: "Backend Memory Bound", formulas: []string{"stall_backend_tlb / stall_backend_membound"}, of: ofStalls, next: nextDTLB},
 			metric{name: "Backend Memory Store Bound", parent: "Backend Memory Bound", formulas: []string{"stall_backend_st / stall_backend_membound"}, of: ofStalls, next: nextStore})
 	}
 	return f
 }
 
+// neoverseN1Family is that of a processor that does not count slots: Arm has no four shares of it, but cycles in which either end of
+// the pipeline stalls, which leave out those in which less than four operations pass, and ratios to look at next by its decision tree
+// (methodologies of data/pmu/cpu/neoverse/neoverse-n1.json). Those of the second level's translations and cache and of the last cache are next to both:
+// they are of code and data together, and are here once. Misses for 1000 instructions and shares of operations are no losses, and left out.
+var neoverseN1Family = family{
+	title: "Arm Neoverse N1", source: "Arm's Telemetry Solution (Linux 6.14, neoverse-n1/metrics.json)",
+	metrics: []metric{
+		{name: "Frontend Stalled Cycles", formulas: []string{"stall_frontend / cpu_cycles"}, of: ofCycles, next: nextFrontEnd},
+		{name: "Backend Stalled Cycles", formulas: []string{"stall_backend / cpu_cycles"}, of: ofCycles, next: nextStalled},
+		{name: "Branch Misprediction Ratio", parent: "Frontend Stalled Cycles", formulas: []string{"br_mis_pred_retired / br_retired"}, of: ofBranches, next: nextMispredict},
+		{name: "ITLB Walk Ratio", parent: "Frontend Stalled Cycles", formulas: []string{"itlb_walk / l1i_tlb"}, of: ofTranslations, next: nextITLB},
+		{name: "L1 Instruction TLB Miss Ratio", parent: "Frontend Stalled Cycles", formulas: []string{"l1i_tlb_refill / l1i_tlb"}, of: ofTranslations, next: nextITLB},
+		{name: "L1I Cache Miss Ratio", parent: "Frontend Stalled Cycles", formulas: []string{"l1i_cache_refill / l1i_cache"}, of: ofAccesses, next: nextFetchLat},
+		{name: "DTLB Walk Ratio", parent: "Backend Stalled Cycles", formulas: []string{"dtlb_walk / l1d_tlb"}, of: ofTranslations, next: nextDTLB},
+		{name: "L1 Data TLB Miss Ratio", parent: "Backend Stalled Cycles", formulas: []string{"l1d_tlb_refill / l1d_tlb"}, of: ofTranslations, next: nextDTLB},
+		{name: "L2 Unified TLB Miss Ratio", parent: "Backend Stalled Cycles", formulas: []string{"l2d_tlb_refill / l2d_tlb"}, of: ofTranslations, next: nextDTLB},
+		{name: "L1D Cache Miss Ratio", parent: "Backend Stalled Cycles", formulas: []string{"l1d_cache_refill / l1d_cache"}, of: ofAccesses, next: nextL2},
+		{name: "L2 Cache Miss Ratio", parent: "Backend Stalled Cycles", formulas: []string{"l2d_cache_refill / l2d_cache"}, of: ofAccesses, next: nextL3},
+		{name: "LL Cache Read Miss Ratio", parent: "Backend Stalled Cycles", formulas: []string{"ll_cache_miss_rd / ll_cache_rd"}, of: ofAccesses, next: nextDRAM},
+	},
+}
+
 // spellings are other names of events, by the one that formulas have: perf's own names of the same event (arch/x86/events/intel/core.c and
-// arch/x86/events/amd/core.c of Linux 6.12), and the events that Intel gives to sample what the register PERF_METRICS counts ("Sample with", spr-metrics.json).
+// arch/x86/events/amd/core.c and drivers/perf/arm_pmuv3.c of Linux 6.12), and the events that Intel gives to sample what the register PERF_METRICS counts ("Sample with", spr-metrics.json).
 var spellings = map[string][]string{
 	"cpu_clk_unhalted.thread":      {"cycles", "cpu-cycles", "topdown-total-slots", "cpu_clk_unhalted.thread_p"},
 	"ls_not_halted_cyc":            {"cycles", "cpu-cycles"},
 	"cpu_cycles":                   {"cycles", "cpu-cycles"},
+	"stall_frontend":               {"stalled-cycles-frontend"},
+	"stall_backend":                {"stalled-cycles-backend"},
 	"inst_retired.any":             {"instructions", "inst_retired.any_p"},
 	"uops_retired.retire_slots":    {"topdown-slots-retired"},
 	"uops_issued.any":              {"topdown-slots-issued"},
