@@ -32,8 +32,10 @@ chance makes of its samples, with 95 % confidence, and Intel's the threshold abo
 be, too. Below the table is what to do about those that are high; where nothing is published, about the largest
 loss. What the recording has no events for is left out, and so are its parts; the last line is a command that records
 more. Where events took turns on counters, counts are scaled to all of the time, and the column reliability is the
-part of it in which those of a metric were counted (multiplexing reliability). Files of perf do not tell: record few events
-at once. Without such events, the four shares are estimated from causes, and are ranges.
+part of it in which those of a metric were counted (multiplexing reliability). Files of plain ` + "`perf record`" + ` do not tell,
+which is said below the table: record few events at once. ` + "`perf record -s`" + ` tells of threads that ended, and of groups (` + "`'{a,b}:S'`" + `);
+where the times of its threads contradict each other, as the kernel mixes those of threads that take turns on a
+processor, they are not used. Without such events, the four shares are estimated from causes, and are ranges.
 
 --cause lists the procedures that one cause may cost most; with mispredict, also how many of their branches are
 expected to be mispredicted by where they go, for 1000 instructions of the recording. ` + procHelp,

@@ -118,6 +118,7 @@ var notForPerf = map[string]bool{
 	"exec":            true, // perf keeps old mappings until new ones cover them
 	"modes":           true, // perf shows no guests
 	"pipe":            true, // its tracing data are junk
+	"stat":            true, // nothing that perf script could print
 	"unknown-event":   true,
 	"compressed-be":   true, // "Couldn't decompress data"
 	"events-be":       true, // it swaps the number of IDs of a name twice

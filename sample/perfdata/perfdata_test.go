@@ -261,6 +261,8 @@ var recordings = []struct {
 		s.attrs = []synthAttr{a}
 		s.twoImages(&s.attrs[0])
 	}},
+	{"multiplexed", false, sharedCounters},
+	{"stat", false, statCounts},
 	{"attrs-last", false, func(s *synth) {
 		s.last = true
 		s.twoEvents()
@@ -366,6 +368,9 @@ func dump(rec *sample.Recording) string {
 		}
 		fmt.Fprintf(&b, "event %q period %d %s, CPU %+v: %d samples, weight %d\n",
 			c.Event.Name, c.Event.Period, c.Event.Unit, c.CPU, c.Total, c.Weight)
+		if c.Enabled > 0 {
+			fmt.Fprintf(&b, "  counted for %d of %d ns\n", c.Running, c.Enabled)
+		}
 		for _, why := range slices.Sorted(maps.Keys(c.Lost)) {
 			fmt.Fprintf(&b, "  lost %d: %s\n", c.Lost[why], why)
 		}

@@ -3,6 +3,7 @@ package perfdata
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"backfeed/sample"
 	"backfeed/sample/bound"
@@ -46,6 +47,8 @@ type reader struct {
 	crew   *crew   // counts samples beside the reader; nil if that is alone
 
 	counters map[groupKey]uint64 // of groups, as they were last read
+	times    multiplexing
+	stats    stats
 
 	notes notes
 }
@@ -134,6 +137,10 @@ func (r *reader) perfRecord(rec record) error {
 		}
 	case recordRound:
 		r.queue.finishRound()
+	case recordIDIndex:
+		return r.times.index(c)
+	case recordStat:
+		return r.stats.add(c)
 	case recordCompressed, recordCompressed2:
 		return fmt.Errorf("inside another one: %w", ErrFormat)
 	}
@@ -181,7 +188,7 @@ func (r *reader) kernelRecord(rec record) error {
 		}
 	}
 	switch rec.typ {
-	case recordMmap, recordMmap2, recordComm, recordFork, recordExit, recordSample, recordLost, recordLostSamples, recordCgroup:
+	case recordMmap, recordMmap2, recordComm, recordFork, recordExit, recordRead, recordSample, recordLost, recordLostSamples, recordCgroup:
 	case recordThrottle:
 		r.notes.throttled++
 		return nil
@@ -238,6 +245,8 @@ func (r *reader) decode(rec record, e *entry) error {
 		return decodeTask(c, e)
 	case recordComm:
 		return decodeComm(c, e)
+	case recordRead:
+		return decodeReadRecord(c, e)
 	case recordCgroup:
 		return r.origin.cgroup(c)
 	case recordLost:
@@ -302,7 +311,10 @@ func (r *reader) deliver(e *entry) (kept bool) {
 		}
 	case recordExit:
 		r.origin.threads.End(e.pid, e.tid)
+		r.times.gone(e.tid, r.byID)
 		r.ended.add(e.pid, &r.spaces)
+	case recordRead:
+		r.times.of(e, r.times.ended)
 	case recordLost:
 		e.ev.lost += e.n
 	case recordLostSamples:
@@ -350,6 +362,7 @@ func (r *reader) sample(e *entry) (kept bool) {
 	ns, timed := r.origin.time(e)
 	l := located{e, r.origin.of(e), r.spaces.View(e.pid), ns, timed}
 	r.readGroup(&l)
+	r.times.of(e, r.times.read)
 	if r.crew == nil || e.ev.index == noIndex {
 		r.here.count(&e.ev.tally, &l)
 		return false
@@ -404,6 +417,7 @@ func (r *reader) recording() *sample.Recording {
 		ev.group.begin(ev.counts)
 	}
 	r.countLost()
+	r.times.finish(r.byID)
 	if r.opt.Warn != nil {
 		r.warn()
 	}
@@ -439,7 +453,11 @@ func (r *reader) recording() *sample.Recording {
 		if ev.group.period > 0 {
 			of.Period, of.Unit = ev.group.period, "events" // its samples tell where events passed, and no time of their own
 		}
-		add(of, append([]*sample.Counts{ev.counts}, r.crew.parts(ev)...)...)
+		parts := append([]*sample.Counts{ev.counts}, r.crew.parts(ev)...)
+		if slices.ContainsFunc(parts, func(c *sample.Counts) bool { return c.Total > 0 }) {
+			ev.counts.Enabled, ev.counts.Running = r.times.counted(ev)
+		}
+		add(of, parts...)
 	}
 	out := &sample.Recording{Counts: sample.Gather(events...)}
 	if run, ok := r.origin.run(); ok {
@@ -510,5 +528,8 @@ func (r *reader) warn() {
 		if w.n > 0 {
 			r.opt.Warn(fmt.Sprintf("%d %s", w.n, w.what))
 		}
+	}
+	if said := r.stats.say(r.events); said != "" {
+		r.opt.Warn(said)
 	}
 }

@@ -47,7 +47,9 @@ type entry struct {
 	chain    []uint64  // return addresses in user mode, innermost first
 	top      [2]uint64 // words at the stack pointer; 0 where they are not known
 	branches []uint64  // from, to, flags of each, newest first
-	reads    []uint64  // ID and value of each counter of a group
+	reads    []uint64  // ID and value of each counter that was read, also of a READ
+	spell    spell     // of these, if timed
+	timed    bool
 
 	interrupted uint64 // where the chain begins in user mode; 0 if it does not
 	fpe         bool   // raw data as of a signal of arithmetic, with si_code code
@@ -115,17 +117,33 @@ func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error)
 	return len(c.b) - c.off, nil
 }
 
-// decodeRead takes the counters of a group; those of a single event are that of the sample itself.
+// decodeRead takes the counters of a group, or of a single event, and how long they counted.
+//
+//	{ u64 value; } or { u64 number; } of a group
+//	{ u64 enabled; }  if readEnabled
+//	{ u64 running; }  if readRunning
+//	{ u64 value; }    of each counter of a group
+//	{ u64 id; }       if readID, after each value
+//	{ u64 lost; }     if readLost, after that
 func decodeRead(c *cursor, format uint64, e *entry) {
-	times := uint64(bits.OnesCount64(format & (readEnabled | readRunning)))
+	const bothTimes = readEnabled | readRunning
 	each := 1 + uint64(bits.OnesCount64(format&(readID|readLost)))
+	first := c.u64("read value or length")
+	if format&readEnabled != 0 {
+		e.spell.enabled = c.u64("read time enabled")
+	}
+	if format&readRunning != 0 {
+		e.spell.running = c.u64("read time running")
+	}
+	e.timed = format&bothTimes == bothTimes
 	if format&readGroup == 0 {
-		c.bytes(8*(times+each), "read")
+		b := c.bytes(8*(each-1), "read ID")
+		if format&readID != 0 && len(b) >= 8 {
+			e.reads = append(e.reads, order(c.big).Uint64(b), first)
+		}
 		return
 	}
-	n := c.u64("read length")
-	c.bytes(8*times, "read times")
-	b := c.array(n, 8*each, "read values")
+	b := c.array(first, 8*each, "read values")
 	if format&readID == 0 { // nobody knows of what
 		return
 	}
@@ -321,6 +339,13 @@ func mapped(name string, id sample.BuildID, flags uint32) (sample.ImageID, sampl
 		}
 	}
 	return sample.ImageID{Path: name}, ""
+}
+
+// decodeReadRecord reads a READ record: u32 pid, u32 tid of the thread that ended, and what its counters had.
+func decodeReadRecord(c *cursor, e *entry) error {
+	e.pid, e.tid = int(int32(c.u32("pid"))), int(int32(c.u32("tid")))
+	decodeRead(c, e.ev.readFormat, e)
+	return c.err
 }
 
 // decodeTask reads a FORK or EXIT record.

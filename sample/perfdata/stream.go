@@ -20,6 +20,7 @@ const (
 	recordExit        = 4
 	recordThrottle    = 5
 	recordFork        = 7
+	recordRead        = 8
 	recordSample      = 9
 	recordMmap2       = 10
 	recordLostSamples = 13
@@ -29,7 +30,9 @@ const (
 	recordTracingData = 66
 	recordBuildID     = 67
 	recordRound       = 68
+	recordIDIndex     = 69
 	recordAuxtrace    = 71
+	recordStat        = 76
 	recordEventUpdate = 78
 	recordFeature     = 80
 	recordCompressed  = 81
@@ -47,9 +50,9 @@ const anyRecord recordType = 1<<32 - 1 // its header could not be read
 
 var recordNames = map[recordType]string{
 	recordMmap: "MMAP", recordLost: "LOST", recordComm: "COMM", recordExit: "EXIT", recordThrottle: "THROTTLE",
-	recordFork: "FORK", recordSample: "SAMPLE", recordMmap2: "MMAP2", recordLostSamples: "LOST_SAMPLES", recordCgroup: "CGROUP",
+	recordFork: "FORK", recordRead: "READ", recordSample: "SAMPLE", recordMmap2: "MMAP2", recordLostSamples: "LOST_SAMPLES", recordCgroup: "CGROUP",
 	recordAttr: "HEADER_ATTR", recordTracingData: "HEADER_TRACING_DATA", recordBuildID: "HEADER_BUILD_ID",
-	recordRound: "FINISHED_ROUND", recordAuxtrace: "AUXTRACE", recordEventUpdate: "EVENT_UPDATE",
+	recordRound: "FINISHED_ROUND", recordIDIndex: "ID_INDEX", recordStat: "STAT", recordAuxtrace: "AUXTRACE", recordEventUpdate: "EVENT_UPDATE",
 	recordFeature: "HEADER_FEATURE", recordCompressed: "COMPRESSED", recordCompressed2: "COMPRESSED2",
 }
 

@@ -126,6 +126,7 @@ type synthSample struct {
 	stack    []uint64 // from the stack pointer on
 	branches []synthBranch
 	group    []uint64 // ID and value of each counter that was read; nil is junk
+	times    []uint64 // enabled and running; nil is junk
 	raw      []byte   // 4 bytes more than a multiple of 8; nil is 12 of 0xee
 }
 
@@ -187,7 +188,7 @@ func (s *synth) sample(a *synthAttr, x synthSample) {
 	put(hasStreamID, junk)
 	put(hasCPU, uint32(3), uint32(0))
 	put(hasPeriod, x.period)
-	put(hasRead, s.read(a, x.time, x.group))
+	put(hasRead, s.read(a, x.time, x.group, x.times...))
 	put(hasCallchain, len(x.chain), words(x.chain))
 	if x.raw == nil {
 		x.raw = bytes.Repeat([]byte{0xee}, 12)
@@ -224,8 +225,8 @@ func (s *synth) sample(a *synthAttr, x synthSample) {
 }
 
 // read returns the counters of a sample, in the layout of read_format. Of a group,
-// perf knows the first.
-func (s *synth) read(a *synthAttr, value uint64, group []uint64) raw {
+// perf knows the first. Without times, these are junk.
+func (s *synth) read(a *synthAttr, value uint64, group []uint64, times ...uint64) raw {
 	const junk = uint64(0xeeeeeeeeeeeeeeee)
 	var b []byte
 	one := func(value, id uint64) {
@@ -237,22 +238,25 @@ func (s *synth) read(a *synthAttr, value uint64, group []uint64) raw {
 			b = append(b, s.pack(junk)...)
 		}
 	}
-	times := raw(bytes.Repeat([]byte{0xee}, 8*bits.OnesCount64(a.readFormat&(readEnabled|readRunning))))
+	spell := raw(bytes.Repeat([]byte{0xee}, 8*bits.OnesCount64(a.readFormat&(readEnabled|readRunning))))
+	if len(times) > 0 {
+		spell = s.pack(times[0], times[1])
+	}
 	if a.readFormat&readGroup != 0 && group != nil {
-		b = s.pack(len(group)/2, times)
+		b = s.pack(len(group)/2, spell)
 		for i := 0; i < len(group); i += 2 {
 			one(group[i+1], group[i])
 		}
 		return b
 	}
 	if a.readFormat&readGroup != 0 {
-		b = s.pack(3, times)
+		b = s.pack(3, spell)
 		one(value, a.ids[0])
 		one(junk, junk)
 		one(junk, junk)
 		return b
 	}
-	b = s.pack(value, times)
+	b = s.pack(value, spell)
 	if a.readFormat&readID != 0 {
 		b = append(b, s.pack(a.ids[0])...)
 	}
@@ -260,6 +264,22 @@ func (s *synth) read(a *synthAttr, value uint64, group []uint64) raw {
 		b = append(b, s.pack(junk)...)
 	}
 	return b
+}
+
+// threadEnded writes what the kernel does of a thread that ends: how long a counter of it was enabled, and ran.
+func (s *synth) threadEnded(a *synthAttr, id uint64, tid int, time, enabled, running uint64) {
+	of := *a
+	of.ids = []uint64{id}
+	s.record(recordRead, 0, uint32(1), uint32(tid), s.read(&of, 4711, nil, enabled, running), s.sid(&of, 1, time))
+}
+
+// index writes where counters count: ID, processor and thread of each.
+func (s *synth) index(entries ...[3]uint64) {
+	var b raw
+	for i, e := range entries {
+		b = append(b, s.pack(e[0], i, e[1], e[2])...)
+	}
+	s.record(recordIDIndex, 0, len(entries), b)
 }
 
 func (s *synth) packAttr(a *synthAttr) []byte {

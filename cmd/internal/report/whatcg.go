@@ -222,6 +222,9 @@ func (td *TopDownShares) write(w io.Writer, style Style) error {
 		if err := td.table(false).Print(w, style); err != nil {
 			return err
 		}
+		if said := td.unreliable(); said != "" {
+			Fprintf(w, style, "\n%s\n", said)
+		}
 		first := td.first()
 		if len(first) > 0 {
 			fmt.Fprintln(w)
@@ -320,6 +323,14 @@ func (td *TopDownShares) first() (lines []string) {
 	return lines
 }
 
+// unreliable says that nothing is known of how long events were counted; "" where it is.
+func (td *TopDownShares) unreliable() string {
+	if !slices.ContainsFunc(td.Metrics, func(m MetricRow) bool { return m.Reliability == 0 }) {
+		return ""
+	}
+	return "The recording does not say for how long each event was counted: where events took turns on counters, these shares are off by that."
+}
+
 // missing says what is most worth recording next, and how; nothing where that is parts of what is not high.
 func (td *TopDownShares) missing() (what, command string) {
 	for _, m := range td.Missing {
@@ -347,6 +358,9 @@ func (td *TopDownShares) HTML() (template.HTML, error) {
 			return "", err
 		}
 		b += t
+		if said := td.unreliable(); said != "" {
+			b += template.HTML("<p>" + template.HTMLEscapeString(said) + "</p>\n")
+		}
 		for _, line := range td.first() {
 			b += template.HTML("<p>" + template.HTMLEscapeString(line) + "</p>\n")
 		}
