@@ -22,8 +22,8 @@ unless --store is s3://BUCKET/PREFIX: each epoch that is over is sent there, and
 "bucket").
 
 Its cost stays below --max-cpu on the average of ten minutes, a share of all processors. That is its own processor time
-and what samples take from the programs that they interrupt. -F is the highest rate; the agent lowers
-it where it must.
+what samples take from the programs that they interrupt, and with --off-cpu what the kernel's programs take at switches of
+threads. -F is the highest rate; the agent lowers it where it must.
 
 Samples are gathered in memory and written every --flush; kill -9 loses at most that. What is written
 is merged by --epoch.
@@ -33,7 +33,9 @@ milliseconds at a time (see ` + "`backfeed help calibrate`" + `). They take that
 --max-cpu. What to probe is chosen a minute after the start, and every hour.
 
 --off-cpu adds up where threads are off the processor, too, with whole stacks. That takes about 1 us of each
-switch of threads, and up to 0.5 % of each processor for stacks, beside --max-cpu, which does not count it.
+switch of threads, and up to 0.5 % of each processor for stacks. The kernel times that for root, and for others after
+sysctl kernel.bpf_stats_enabled=1; where it does not, it comes on top of --max-cpu, and the log says so. A lower rate
+does not make switches cheaper: where they alone take more than --max-cpu, the agent samples at 1 Hz and says that, too.
 
 --tick samples at the scheduler's own tick and programs no timer. That costs next to nothing, but does not
 see what is in step with the tick. Such samples are never mixed with others.

@@ -81,6 +81,9 @@ type OffCounters struct {
 	Stacks uint64 // that were unwound, and kept
 	Failed uint64 // times that were not stored: a map was full
 	Bare   uint64 // stacks that there was no room for
+
+	Took    time.Duration // processor time of the kernel's programs at switches, timing them included, if it is timed
+	Untimed string        // why that is not known; "" where it is
 }
 
 // An EventTime says how long an event was wanted and how long it was counted,

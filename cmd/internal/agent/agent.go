@@ -114,6 +114,7 @@ type Agent struct {
 	status     status
 	cpu        time.Duration // processor time of this process at the last drain
 	seen       uint64        // samples at the last drain
+	switches   time.Duration // of the kernel's programs at switches of threads, at the last drain
 	drained    time.Time     // the last time
 	aimAt      time.Time     // when to choose what to probe
 	aimed      bool          // that was done once
@@ -169,6 +170,9 @@ func Open(opt Options) (_ *Agent, err error) {
 		if opt.Without != nil {
 			opt.Without(u)
 		}
+	}
+	if why := sys.Counters().Off.Untimed; why != "" {
+		a.log.Warn("what the kernel's programs take at switches of threads is not counted, and comes on top of --max-cpu", "why", why)
 	}
 	if slow := collect.SlowTimers(opt.System.Frequency); slow != nil && sys.Timer() {
 		a.log.Warn("fewer samples than asked for", "why", slow.Reason())
@@ -396,14 +400,14 @@ func (a *Agent) closeEnded() {
 
 // adjust sets the rate for the next interval by what the last one cost.
 func (a *Agent) adjust(now time.Time) {
-	cpu, seen := collect.ProcessorTime(), a.status.counters.All
-	s := spending{own: cpu - a.cpu, samples: seen - a.seen, machine: now.Sub(a.drained) * time.Duration(runtime.NumCPU())}
-	a.cpu, a.seen, a.drained = cpu, seen, now
+	cpu, seen, switches := collect.ProcessorTime(), a.status.counters.All, a.status.counters.Off.Took
+	s := spending{own: cpu - a.cpu, switches: switches - a.switches, samples: seen - a.seen, machine: now.Sub(a.drained) * time.Duration(runtime.NumCPU())}
+	a.cpu, a.seen, a.switches, a.drained = cpu, seen, switches, now
 	if s.machine <= 0 {
 		return
 	}
 	a.status.own += s.own
-	a.status.stolen += a.budget.total(s) - s.own
+	a.status.stolen += a.budget.total(s) - s.own - s.switches
 	a.status.cost = a.budget.total(s).Seconds() / s.machine.Seconds()
 	if a.opt.System.Tick {
 		a.status.rate = int(math.Round(float64(s.samples) / s.machine.Seconds())) // the kernel's; less where it is idle
@@ -412,7 +416,7 @@ func (a *Agent) adjust(now time.Time) {
 	a.setRate(a.budget.next(s))
 	if !a.complained && a.budget.hopeless() {
 		a.complained = true
-		a.log.Warn("the limit of the cost cannot be kept, even at 1 Hz; raise --max-cpu", "limit", percent(a.opt.MaxCPU), "own", fmt.Sprintf("%.2f%%", 100*a.budget.own))
+		a.log.Warn("the limit of the cost cannot be kept, even at 1 Hz; raise --max-cpu", "limit", percent(a.opt.MaxCPU), "own", fmt.Sprintf("%.2f%%", 100*a.budget.own), "of it at switches of threads", fmt.Sprintf("%.2f%%", 100*s.switches.Seconds()/s.machine.Seconds()))
 	}
 }
 

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -95,6 +97,41 @@ func TestAgentSteps(t *testing.T) {
 		if want := uint64(len(tt.steps) + 1); err != nil || rec.Samples() != want {
 			t.Errorf("%s: %d samples in the store, want %d: %v", tt.name, rec.Samples(), want, err)
 		}
+	}
+}
+
+// TestAgentSwitches: what the kernel's programs take at switches of threads is part of what the agent says that it takes, and has it
+// sample less often.
+func TestAgentSwitches(t *testing.T) {
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	machine := time.Duration(runtime.NumCPU()) * 10 * time.Second // of an interval
+	a, sampler := scriptedAgent(t, start)
+	defer a.Close()
+	a.cpu = collect.ProcessorTime()
+	for i := range 3 {
+		sampler.counters.Off.Times++
+		sampler.counters.Off.Took += machine / 10
+		a.step(start.Add(time.Duration(i+1) * 10 * time.Second))
+		if cost := a.status.cost; cost < 0.1 {
+			t.Errorf("step %d: a cost of %g, of which 0.1 is at switches", i, cost)
+		}
+	}
+	if sampler.hz != 1 {
+		t.Errorf("%d Hz, with ten times the limit spent at switches", sampler.hz)
+	}
+	if a.status.stolen >= machine/10 {
+		t.Errorf("%v that samples took: what runs at switches is none", a.status.stolen)
+	}
+	var page bytes.Buffer
+	a.status.write(listen.Families{Writer: &page})
+	if want := fmt.Sprintf("backfeed_switches_cpu_seconds_total %g\n", (3 * machine / 10).Seconds()); !strings.Contains(page.String(), want) {
+		t.Errorf("no %q in %s", want, page.String())
+	}
+	a.status.counters.Off.Untimed = "the kernel does not time its programs"
+	page.Reset()
+	a.status.write(listen.Families{Writer: &page})
+	if strings.Contains(page.String(), "switches_cpu") {
+		t.Error("a metric of what is not known")
 	}
 }
 

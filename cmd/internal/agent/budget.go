@@ -5,7 +5,7 @@ import (
 )
 
 // A budget keeps the agent's cost below a share of the machine: its own processor
-// time, and what samples take from whatever they interrupt.
+// time, that of the kernel's programs at switches of threads, and what samples take from whatever they interrupt.
 type budget struct {
 	limit  float64       // share of all processor time
 	most   int           // samples of each event per second and processor, if the limit allows
@@ -16,7 +16,7 @@ type budget struct {
 	// of writing a segment is a small part of what may be spent in it.
 	window time.Duration
 
-	own     float64       // moving average of the agent's own processor time, as a share of all
+	own     float64       // moving average of what the agent takes at any rate, its own processor time and that at switches, as a share of all
 	over    time.Duration // processor time of the machine that own is the average over
 	balance time.Duration // processor time that may be spent beside the limit; below 0, what was spent beyond it
 }
@@ -31,14 +31,15 @@ const atFirst = time.Minute
 
 // A spending is what an interval cost.
 type spending struct {
-	own     time.Duration // processor time of this process, in user and system mode
-	samples uint64        // taken, the idle ones included
-	machine time.Duration // processor time that there was: the interval times the processors
+	own      time.Duration // processor time of this process, in user and system mode
+	switches time.Duration // of the kernel's programs at switches of threads
+	samples  uint64        // taken, the idle ones included
+	machine  time.Duration // processor time that there was: the interval times the processors
 }
 
 // total is the processor time of s, that of the interrupted programs included.
 func (b *budget) total(s spending) time.Duration {
-	return s.own + time.Duration(s.samples)*b.stolen
+	return s.own + s.switches + time.Duration(s.samples)*b.stolen
 }
 
 // next returns the rate of the next interval, after one that cost s. What is not spent in a
@@ -53,7 +54,7 @@ func (b *budget) next(s spending) int {
 		b.over = min(atFirst, b.window)
 	}
 	b.over = min(b.over+s.machine, max(b.window, s.machine))
-	b.own += (s.own.Seconds() - b.own*s.machine.Seconds()) / b.over.Seconds()
+	b.own += ((s.own + s.switches).Seconds() - b.own*s.machine.Seconds()) / b.over.Seconds()
 	b.balance = min(b.balance+b.allowed(s.machine)-b.total(s), b.allowed(b.window))
 	return b.rate()
 }

@@ -25,6 +25,8 @@ func TestBudget(t *testing.T) {
 		{"cheap samples", 9999, time.Microsecond, []spending{at(9999, 0)}, 9999},
 		{"dear samples", 199, 100 * time.Microsecond, []spending{at(99, 0)}, 100},
 		{"own time counts", 9999, 20 * time.Microsecond, []spending{at(100, 60*ms), at(100, 60*ms)}, 440},
+		{"what runs at switches counts as much", 9999, 20 * time.Microsecond, []spending{
+			{own: 10 * ms, switches: 50 * ms, samples: 2000, machine: 20 * time.Second}, {own: 10 * ms, switches: 50 * ms, samples: 2000, machine: 20 * time.Second}}, 440},
 		{"a lump is paid back", 997, 20 * time.Microsecond, []spending{at(400, 640*ms)}, 75},
 		{"a small lump is paid back over minutes", 997, 20 * time.Microsecond, []spending{at(400, 100*ms)}, 435},
 		{"and then forgotten in part", 400, 20 * time.Microsecond, []spending{at(400, 640*ms), at(1, 0), at(1, 0), at(1, 0), at(1, 0)}, 300},

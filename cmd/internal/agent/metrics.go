@@ -89,6 +89,9 @@ func (s *status) write(w listen.Families) {
 	w.One("cost_limit_percent", "gauge", "What the cost is kept below on the average.", 100*s.limit)
 	w.One("own_cpu_seconds_total", "counter", "Processor time of the agent.", s.own.Seconds())
 	w.One("stolen_cpu_seconds_total", "counter", "Processor time that samples took from what they interrupted, estimated.", s.stolen.Seconds())
+	if c.Off.Times > 0 && c.Off.Untimed == "" {
+		w.One("switches_cpu_seconds_total", "counter", "Processor time of the kernel's programs at switches of threads; part of the cost.", c.Off.Took.Seconds())
+	}
 	w.One("segments_written_total", "counter", "Segments written to the store.", float64(s.segments))
 	w.One("stored_samples_total", "counter", "Samples in those segments.", float64(s.samples))
 	w.One("store_failures_total", "counter", "Segments that the store did not take at once.", float64(s.failures))

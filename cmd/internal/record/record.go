@@ -147,6 +147,11 @@ func (l Live) tellOff(rec *sample.Recording, n collect.OffCounters) {
 	if n.Times > 0 && n.Stacks < n.Times/2 {
 		text += fmt.Sprintf("; %s of them have a stack, and how the time of a place divides among its stacks is estimated from those", report.Share(n.Stacks, n.Times))
 	}
+	if n.Untimed == "" {
+		text += fmt.Sprintf("; the kernel's programs took %s of processor time at switches", report.Seconds(n.Took.Seconds()))
+	} else {
+		text += "; what the kernel's programs took at switches is not known: " + n.Untimed
+	}
 	l.Notify.Warn("%s; prof --event %s shows it", text, sample.OffCPU)
 	if n.Failed > 0 {
 		l.Notify.Warn("%d waits dropped: map full; %s of time off the processor have no place for it, and what was not seen to begin is not counted", n.Failed, report.Amount(sample.OffCPU, lost))
