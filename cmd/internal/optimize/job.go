@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"backfeed/cmd/internal/fail"
@@ -111,7 +112,12 @@ func (j *job) build(ctx context.Context, f flags) (*stage, error) {
 			return nil, fmt.Errorf("copying %s: %w", j.dir, err)
 		}
 	}
-	if _, err := (command{what: "build", text: filled(j.Build, s.binary, f), dir: in}).run(ctx); err != nil {
+	_, err = command{what: "build", text: filled(j.Build, s.binary, f), dir: in}.run(ctx)
+	if err != nil && strings.Contains(fail.Text(err), unknownToRustc) && strings.Contains(f.compile, linesForRustc) {
+		s.flags.compile = strings.ReplaceAll(f.compile, linesForRustc, newLinesForRustc)
+		_, err = command{what: "build", text: filled(j.Build, s.binary, s.flags), dir: in}.run(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if st, err := os.Stat(s.binary); err != nil || !st.Mode().IsRegular() {
@@ -124,6 +130,13 @@ func (j *job) build(ctx context.Context, f flags) (*stage, error) {
 	s.sum, err = sumOf(s.binary)
 	return s, err
 }
+
+// How rustc is asked for line information that is good for profiles: until 1.97, and since. Which rustc a build takes only its answer tells.
+const (
+	linesForRustc    = "-Zdebug-info-for-profiling"
+	newLinesForRustc = "-Zdebuginfo-for-profiling"
+	unknownToRustc   = "unknown unstable option: `debug-info-for-profiling`"
+)
 
 // programName is what a program is called that a build may put anywhere.
 func (j *job) programName() string {

@@ -140,3 +140,35 @@ func TestGo(t *testing.T) {
 		t.Errorf("%+v", did)
 	}
 }
+
+// TestCargo builds a Rust program by cargo, with the flags of its environment alone: its release profile strips lines, which pgo needs.
+func TestCargo(t *testing.T) {
+	testtool.Live(t, "records a program, and builds it by cargo")
+	testtool.Need(t, "cargo", "rustc")
+	dir := t.TempDir()
+	testtool.Write(t, dir, "Cargo.toml", "[package]\nname = \"turn\"\nversion = \"1.0.0\"\nedition = \"2021\"\n")
+	if err := os.Mkdir(filepath.Join(dir, "src"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	testtool.Write(t, filepath.Join(dir, "src"), "main.rs", `
+#[inline(never)]
+fn turn(mut x: u64, n: u64) -> u64 {
+    for i in 0..n {
+        x = if x & 1 == 0 { x / 2 ^ i } else { x.wrapping_mul(3).wrapping_add(i) };
+    }
+    x
+}
+fn main() {
+    let mut x = 27;
+    for i in 0..200 {
+        x = turn(x, 1_000_000 + i);
+    }
+    println!("{x}");
+}
+`)
+	did, by := live(t, dir, `compiler: rustc, try: [pgo], run: '{binary}',
+		build: 'RUSTC_BOOTSTRAP=1 RUSTFLAGS="{flags}" cargo build -q --release --offline --target-dir {binary}.target && cp {binary}.target/release/turn {binary} && rm -r {binary}.target'`)
+	if c := by["pgo"]; !made(c) && !strings.Contains(c.Why, "the build with it made the same program") {
+		t.Errorf("%+v\n%+v", c, did.Recording)
+	}
+}

@@ -424,3 +424,27 @@ func TestAlternate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRustcLines: a rustc that calls the flag for lines otherwise is asked by its own name for it, and so are the builds that follow.
+func TestRustcLines(t *testing.T) {
+	testtool.Need(t, "sh")
+	dir := t.TempDir()
+	testtool.Write(t, dir, "make.sh", "case \"$1\" in *-Zdebug-info-*) echo 'error: unknown unstable option: `debug-info-for-profiling`' >&2; exit 1 ;; esac\necho \"$1\" >\"$2\"\n")
+	j := &job{Target: &Target{Name: "app", Compiler: "rustc", Build: `sh make.sh "{flags}" {binary}`, Output: "fast"}, dir: dir, work: t.TempDir()}
+	f := j.sampledFlags(Candidate{"pgo"})
+	if !strings.Contains(f.compile, "-Zdebug-info-for-profiling") || !strings.Contains(f.compile, "-Cstrip=none") {
+		t.Fatalf("flags %q", f.compile)
+	}
+	s, err := j.build(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(f.compile, "-Zdebug-info-for", "-Zdebuginfo-for", 1)
+	if got := testtool.Read(t, s.binary); strings.TrimSpace(got) != want || s.flags.compile != want {
+		t.Errorf("built with %q, and kept %q; want %q", got, s.flags.compile, want)
+	}
+	testtool.Write(t, dir, "make.sh", "echo 'error: something else' >&2; exit 1")
+	if _, err := j.build(t.Context(), f); err == nil {
+		t.Error("a build that fails otherwise is no error")
+	}
+}

@@ -76,7 +76,8 @@ func init() { // they refer to functions that refer to them
 				return map[string]flags{
 					"clang": {"-g -fdebug-info-for-profiling", ""},
 					"gcc":   {"-g", ""},
-					"rustc": {"-Cdebuginfo=1 -Zdebug-info-for-profiling -Csymbol-mangling-version=v0", ""},
+					// cargo strips what its release profile does not ask for, lines among it, unless told otherwise after its own flags.
+					"rustc": {"-Cdebuginfo=1 -Cstrip=none " + linesForRustc + " -Csymbol-mangling-version=v0", ""},
 				}[t.Compiler]
 			},
 			profile: profilePGO,
