@@ -14,6 +14,7 @@ import (
 // live runs a target, with notes in the log, and returns what became of it.
 func live(t *testing.T, dir, keys string) (*report.OptimizeTarget, map[string]*report.OptimizeCandidate) {
 	t.Helper()
+	allowShort(t)
 	c, err := Parse([]byte("optimize: {targets: {app: {output: fast, pairs: 6, "+keys+"}}}"), dir)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func TestClang(t *testing.T) {
 	testtool.Need(t, "clang-19", "ld.lld-19", "llvm-bolt-19")
 	dir := t.TempDir()
 	testtool.Write(t, dir, "machine.c", testtool.Read(t, "testdata/machine.c"))
-	did, by := live(t, dir, `compiler: clang, build: 'clang-19 -O2 {flags} {ldflags} -o {binary} machine.c', run: '{binary} 3000000', try: [pgo, order, bolt, propeller, align, huge-pages, pgo+bolt, pgo+propeller]`)
+	did, by := live(t, dir, `compiler: clang, build: 'clang-19 -O2 {flags} {ldflags} -o {binary} machine.c', run: '{binary} 1000000', try: [pgo, order, bolt, propeller, align, huge-pages, pgo+bolt, pgo+propeller]`)
 	for name, c := range by {
 		if !made(c) {
 			t.Errorf("%s: %+v", name, c)
@@ -79,7 +80,7 @@ func TestGCC(t *testing.T) {
 	testtool.Need(t, "gcc", "valgrind", "llvm-bolt-19")
 	dir := t.TempDir()
 	testtool.Write(t, dir, "machine.c", testtool.Read(t, "testdata/machine.c"))
-	did, by := live(t, dir, `compiler: gcc, build: 'gcc -O2 {flags} {ldflags} -o {binary} machine.c', run: '{binary} 3000000', count: '{binary} 20000', try: [pgo, order, pgo+bolt]`)
+	did, by := live(t, dir, `compiler: gcc, build: 'gcc -O2 {flags} {ldflags} -o {binary} machine.c', run: '{binary} 1000000', count: '{binary} 20000', try: [pgo, order, pgo+bolt]`)
 	for name, c := range by {
 		if !made(c) || c.Counts == nil || c.Counts.Instructions == 0 || c.Counts.Taken == 0 {
 			t.Errorf("%s: %+v", name, c)
@@ -89,7 +90,7 @@ func TestGCC(t *testing.T) {
 		t.Errorf("counted of the base: %+v", n)
 	}
 	testtool.Run(t, dir, "gcc", "-O2", "-fno-reorder-blocks-and-partition", "-Wl,--emit-relocs", "-o", "app", "machine.c")
-	_, by = live(t, dir, `binary: app, run: '{binary} 3000000'`)
+	_, by = live(t, dir, `binary: app, run: '{binary} 1000000'`)
 	if !made(by["bolt"]) {
 		t.Errorf("without a build: %+v", by["bolt"])
 	}
@@ -121,7 +122,7 @@ exec llvm-bolt-19 "$@"
 		if err := os.Chmod(filepath.Join(bin, "llvm-bolt"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_, by := live(t, dir, `binary: app, run: '{binary} 3000000'`)
+		_, by := live(t, dir, `binary: app, run: '{binary} 1000000'`)
 		if c := by["bolt"]; !made(c) || !strings.Contains(strings.Join(c.Notes, "\n"), tt.note) {
 			t.Errorf("%s: %+v", tt.name, c)
 		}
