@@ -69,6 +69,7 @@ func integrate(t *testing.T, piece, to string, files map[string]string) (dir str
 // TestBuilds: with each of the pieces, a build without a profile works; one with a profile is
 // another; the same again does nothing; a profile that changed is built with.
 func TestBuilds(t *testing.T) {
+	t.Parallel() // it builds, and samples nothing
 	for _, tool := range []struct {
 		name, piece, to string
 		needs           []string
@@ -88,6 +89,7 @@ func TestBuilds(t *testing.T) {
 	} {
 		for _, cc := range []struct{ name, format, flag string }{{"clang-19", "llvm", "-fprofile-sample-use="}, {"gcc", "gcc", "-fauto-profile="}} {
 			t.Run(tool.name+" "+cc.name, func(t *testing.T) {
+				t.Parallel()
 				testtool.Need(t, append(tool.needs, cc.name)...)
 				dir := integrate(t, tool.piece, tool.to, tool.files)
 				first := true

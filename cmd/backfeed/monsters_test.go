@@ -10,6 +10,7 @@ import (
 // TestMonsters: commands end on images and recordings that are far larger in one respect than programs are, at a hundredth or less of
 // their size; testdata/monsters/README.md has what they take at the whole of it.
 func TestMonsters(t *testing.T) {
+	t.Parallel() // its commands are processes of their own
 	testtool.Live(t, "makes images of assembler text, and runs 140 commands on them")
 	testtool.Need(t, "go", "as", "ld")
 	self, err := os.Executable()
