@@ -16,6 +16,19 @@ func BareEvent(name string) string {
 	return name
 }
 
+// NeedsCounter reports whether an event is counted by a processor, whose counters it may share with others: events of the kernel's
+// software are not (perf_event_open(2)), nor are times, tracepoints ("sched:sched_switch") and signals ("sigfpe:").
+func NeedsCounter(e sample.Event) bool {
+	switch BareEvent(e.Name) {
+	case "page-faults", "faults", "minor-faults", "major-faults", "context-switches", "cs", "cpu-migrations", "migrations", "cgroup-switches",
+		"alignment-faults", "emulation-faults", "dummy", "bpf-output":
+		return false
+	}
+	group, name, named := strings.Cut(e.Name, ":")
+	tracepoint := named && group != "mem" && !strings.Contains(group, "/") && strings.Trim(name, "ukhGHIpPSDWeb") != ""
+	return e.Unit != "ns" && !tracepoint
+}
+
 // PreciseEvent reports whether e is an event whose samples name the instruction that was waited for:
 // counters with perf's modifier p. Perf gives timers that modifier, too, where it falls back
 // to one; to them it means nothing.

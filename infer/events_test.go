@@ -25,3 +25,18 @@ func TestPreciseEvent(t *testing.T) {
 		}
 	}
 }
+
+// TestNeedsCounter: events of the kernel's own need no counter of the processor.
+func TestNeedsCounter(t *testing.T) {
+	for name, want := range map[string]bool{
+		"cycles": true, "cycles:u": true, "cpu_core/cycles/pp": true, "ex_ret_ops:ppu": true, "raw 0x20c4": true, "mem:0x4011f0": true, "cpu/event=0xc0,umask=1/": true,
+		"page-faults": false, "page-faults:u": false, "context-switches": false, "sched:sched_switch": false, "sigfpe:divide": false,
+	} {
+		if got := NeedsCounter(sample.Event{Name: name, Unit: "events"}); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if NeedsCounter(sample.Event{Name: "cpu-clock", Unit: "ns"}) {
+		t.Error("time needs a counter")
+	}
+}

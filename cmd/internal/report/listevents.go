@@ -18,7 +18,8 @@ type ListEvent struct {
 	Events      float64 `json:"count,omitempty"`       // of the event that they stand for, in all of the time; absent where the period is not known
 	Reliability float64 `json:"reliability,omitempty"` // the part of the time in which it was counted; absent where that is not known
 
-	at map[image.Addr]uint64
+	at      map[image.Addr]uint64
+	untimed bool // it needs a counter, and for how long it had one is not known
 }
 
 // listEvents is how many events have a column of their own, unless all are asked for.
@@ -49,9 +50,11 @@ func EventsIn(rec *sample.Recording, time string, of Subject) []ListEvent {
 			continue
 		}
 		e.Share = float64(e.Samples) / float64(total)
-		if e.Reliability, _ = sample.Reliability(cs); e.Reliability > 0 {
+		var known bool
+		if e.Reliability, known = sample.Reliability(cs); e.Reliability > 0 {
 			e.Events /= e.Reliability
 		}
+		e.untimed = !known && infer.NeedsCounter(cs[0].Event)
 		all = append(all, e)
 	}
 	slices.SortFunc(all, func(a, b ListEvent) int {
@@ -117,6 +120,9 @@ func (e *ListEvent) line() string {
 	}
 	if e.Reliability > 0 && e.Reliability < sample.AlwaysCounted {
 		line += fmt.Sprintf("; counted for %s of the time (multiplexing reliability), and scaled to all of it", Percent(e.Reliability))
+	}
+	if e.untimed && e.Events > 0 {
+		line += ", if it was counted all the time: the recording does not say"
 	}
 	return line
 }
