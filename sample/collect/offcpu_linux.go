@@ -8,12 +8,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -21,7 +18,6 @@ import (
 	kernelbtf "github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
-	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
 )
@@ -34,10 +30,9 @@ type offCPU struct {
 	links   []link.Link
 	ring    *ringbuf.Reader
 	begun   uint64
-	epoch   uint64 // as of the sampler
-	origins bool   // names of threads are kept
-	timing  io.Closer
-	untimed string // why the programs are not timed
+	epoch   uint64      // as of the sampler
+	origins bool        // names of threads are kept
+	cost    *switchCost // set by start
 
 	// Of takes, under System.mu.
 	active  uint32
@@ -189,30 +184,10 @@ func switchTellsState() bool {
 	return ok && len(proto.Params) == 5 // the first is the program's own
 }
 
-// timedRun is what it takes to time a run of a program, which is not in what that took: of round trips of two processes, with four runs each,
-// those that were timed took 204 to 271 ns more (TestMeasureOffTook, three times, on a virtual machine with Linux 6.18).
-const timedRun = 60 * time.Nanosecond
-
-// time has the kernel keep how long programs run, theirs and all others, until stop: that takes two looks at a clock in each run. From
-// Linux 5.8 on it does so for as long as somebody who may asks for it, or where kernel.bpf_stats_enabled says so.
-func (o *offCPU) time(enable func(uint32) (io.Closer, error), proc fs.FS) {
-	timing, err := enable(unix.BPF_STATS_RUN_TIME)
-	if err == nil {
-		o.timing = timing
-		return
-	}
-	if set, err := fs.ReadFile(proc, "sys/kernel/bpf_stats_enabled"); err == nil && strings.TrimSpace(string(set)) == "1" {
-		return
-	}
-	o.untimed = "the kernel does not time its programs"
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		o.untimed = "the kernel times its programs for root alone (CAP_SYS_ADMIN), or after sysctl kernel.bpf_stats_enabled=1"
-	}
-}
-
 // start attaches the programs.
 func (o *offCPU) start() error {
-	o.time(ebpf.EnableStats, os.DirFS("/proc"))
+	o.cost = &switchCost{enable: ebpf.EnableStats, proc: os.DirFS("/proc"), ran: o.ran}
+	o.cost.begin(time.Now())
 	for _, p := range []*ebpf.Program{o.bpf.OffForked, o.bpf.OffWoken, o.bpf.OffSwitched} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
 		if err != nil {
@@ -224,14 +199,6 @@ func (o *offCPU) start() error {
 	return o.bpf.Begun.Set(o.begun)
 }
 
-// endTiming lets the kernel time programs no longer, unless others want it.
-func (o *offCPU) endTiming() {
-	if o.timing != nil {
-		o.timing.Close()
-		o.timing = nil
-	}
-}
-
 // stop detaches them, and takes in what threads are at.
 func (o *offCPU) stop() (err error) {
 	if o == nil {
@@ -241,7 +208,7 @@ func (o *offCPU) stop() (err error) {
 		err = errors.Join(err, l.Close())
 	}
 	o.links = nil
-	o.endTiming()
+	o.cost.end(time.Now())
 	now := monotonic()
 	last := o.sliceAt(now) // to which waits belong that have not ended
 	o.rest.totals = map[sampledPC]offTotal{}
@@ -337,6 +304,7 @@ func (o *offCPU) flip() error {
 	if o == nil {
 		return nil
 	}
+	o.cost.turn(time.Now())
 	o.active ^= 1
 	return o.bpf.ActiveTotals.Set(o.active)
 }
@@ -414,6 +382,16 @@ func (o *offCPU) switches() (sum offSwitches, err error) {
 	return sum, nil
 }
 
+// ran is how long the programs have run while they were timed, and what it took to time that.
+func (o *offCPU) ran() (d time.Duration) {
+	for _, p := range []*ebpf.Program{o.bpf.OffForked, o.bpf.OffWoken, o.bpf.OffSwitched} {
+		if st, err := p.Stats(); err == nil {
+			d += st.Runtime + time.Duration(st.RunCount)*timedRun
+		}
+	}
+	return d
+}
+
 // count fills in what is known of switches.
 func (o *offCPU) count(c *Counters) {
 	if o == nil {
@@ -425,10 +403,9 @@ func (o *offCPU) count(c *Counters) {
 	for _, p := range []*ebpf.Program{o.bpf.OffForked, o.bpf.OffWoken, o.bpf.OffSwitched} {
 		if st, err := p.Stats(); err == nil {
 			c.BPF += st.Runtime
-			c.Off.Took += st.Runtime + time.Duration(st.RunCount)*timedRun
 		}
 	}
-	c.Off.Untimed = o.untimed
+	c.Off.Took, c.Off.Untimed = o.cost.total(), o.cost.untimed
 	for _, m := range []*ebpf.Map{o.bpf.Waits, o.bpf.Stacks, o.bpf.Totals0, o.bpf.Totals1, o.bpf.Waited, o.bpf.Switches, o.bpf.Unwindings} {
 		if info, err := m.Info(); err == nil {
 			n, _ := info.Memlock()
@@ -444,7 +421,9 @@ func (o *offCPU) release() {
 	for _, l := range o.links {
 		l.Close()
 	}
-	o.endTiming()
+	if o.cost != nil {
+		o.cost.end(time.Now())
+	}
 	if o.ring != nil {
 		o.ring.Close()
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -16,7 +15,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"backfeed/internal/testtool"
@@ -31,12 +29,15 @@ func TestOffTook(t *testing.T) {
 	}
 	before := s.Counters().Off
 	switchOften(t, 1000)
+	for range 3 { // what is not timed counts as well
+		if _, err := s.Drain(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switchOften(t, 1000)
 	n := s.Counters()
 	if n.Off.Times-before.Times < 1000 || n.Off.Took <= before.Took {
 		t.Errorf("%d waits took %v", n.Off.Times-before.Times, n.Off.Took-before.Took)
-	}
-	if n.BPF < n.Off.Took {
-		t.Errorf("all programs took %v, those at switches %v of it", n.BPF, n.Off.Took)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -61,31 +62,85 @@ func switchOften(t *testing.T, n int) {
 	}
 }
 
-// TestOffUntimed: where the kernel does not time programs for this process, that is said, unless it does so for all.
-func TestOffUntimed(t *testing.T) {
-	refuse := func(err error) func(uint32) (io.Closer, error) {
-		return func(uint32) (io.Closer, error) { return nil, fmt.Errorf("enable stats: %w", err) }
+// TestSwitchCost: programs are timed in the begin, and then now and again; what is not timed counts as what is. Where the kernel
+// does not time them for this process, that is said, unless it does so for all.
+func TestSwitchCost(t *testing.T) {
+	const perSwitch = 1000 // ns
+	files := fstest.MapFS{"stat": {}, "sys/kernel/bpf_stats_enabled": {Data: []byte("0\n")}}
+	var switches uint64
+	var ran time.Duration
+	on := false
+	var refused error
+	switched := func(n uint64, each time.Duration) {
+		switches += n
+		files["stat"].Data = fmt.Appendf(nil, "cpu  1 2 3\nctxt %d\nbtime 7\n", switches)
+		if on {
+			ran += time.Duration(n) * each
+		}
 	}
-	proc := func(enabled string) fs.FS {
-		return fstest.MapFS{"sys/kernel/bpf_stats_enabled": {Data: []byte(enabled)}}
+	switched(5_000_000, perSwitch) // before
+	at := time.Unix(1e9, 0)
+	newCost := func() *switchCost {
+		return &switchCost{proc: files, ran: func() time.Duration { return ran }, enable: func(uint32) (io.Closer, error) {
+			if refused != nil {
+				return nil, fmt.Errorf("enable stats: %w", refused)
+			}
+			on = true
+			return closing(func() { on = false }), nil
+		}}
 	}
+	c := newCost()
+	c.begin(at)
+	turns, timed := 100, 0
+	for range turns {
+		if on {
+			timed++
+		}
+		switched(2000, perSwitch)
+		at = at.Add(time.Second)
+		c.turn(at)
+	}
+	switched(500, perSwitch)
+	if got, want := c.total(), (time.Duration(turns)*2000+500)*perSwitch; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if timed < turns/timedShare || timed > turns/timedShare+5 {
+		t.Errorf("timed in %d of %d turns", timed, turns)
+	}
+	last := c.total()
+	c.end(at)
+	if switched(500, perSwitch); on || c.total() != last {
+		t.Errorf("after its end it is timed: %v, and took %v in place of %v", on, c.total(), last)
+	}
+
 	for _, tt := range []struct {
-		name   string
-		enable error
-		proc   fs.FS
-		want   string
+		name    string
+		refused error
+		enabled string
+		want    string
 	}{
-		{"refused", unix.EPERM, proc("0\n"), "CAP_SYS_ADMIN"},
-		{"refused, and on", unix.EPERM, proc("1\n"), ""},
-		{"an old kernel", unix.EINVAL, fstest.MapFS{}, "does not time"},
+		{"refused", unix.EPERM, "0\n", "CAP_SYS_ADMIN"},
+		{"refused, and on for all", unix.EPERM, "1\n", ""},
+		{"an old kernel", unix.EINVAL, "", "does not time"},
 	} {
-		o := &offCPU{}
-		o.time(refuse(tt.enable), tt.proc)
-		if o.timing != nil || (o.untimed == "") != (tt.want == "") || !strings.Contains(o.untimed, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.name, o.untimed, tt.want)
+		refused, files["sys/kernel/bpf_stats_enabled"].Data = tt.refused, []byte(tt.enabled)
+		on = tt.enabled == "1\n"
+		c := newCost()
+		c.begin(at)
+		switched(10, perSwitch)
+		c.turn(at.Add(time.Second))
+		if (c.untimed == "") != (tt.want == "") || !strings.Contains(c.untimed, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, c.untimed, tt.want)
+		}
+		if counted := c.total() == 10*perSwitch; counted != on {
+			t.Errorf("%s: took %v", tt.name, c.total())
 		}
 	}
 }
+
+type closing func()
+
+func (c closing) Close() error { c(); return nil }
 
 // TestMeasureOffTook: what timing the kernel's programs at switches costs a round trip of this thread and another process on one processor,
 // and what it says that they took. Of trips without and with, by turns, the fastest are compared: others are of who else wants to run.
@@ -123,15 +178,18 @@ func TestMeasureOffTook(t *testing.T) {
 		plain = min(plain, trip())
 	}
 	s := system(t, SystemOptions{Frequency: 97, Callers: CallersOfAll, Frames: 8, OffCPU: true})
-	before := s.Counters().Off
+	var took time.Duration
 	for range turns {
-		s.off.endTiming()
+		s.off.cost.stop()
 		followed = min(followed, trip())
-		s.off.time(ebpf.EnableStats, os.DirFS("/proc"))
+		ran := s.off.ran()
+		if err := s.off.cost.start(); err != nil {
+			t.Skip(err)
+		}
 		timed = min(timed, trip())
+		took += s.off.ran() - ran
 	}
-	n := s.Counters().Off
-	t.Logf("a trip takes %.0f ns plain, %.0f followed, %.0f followed and timed; the kernel says %.0f of it are its programs'", plain, followed, timed, float64(n.Took-before.Took)/trips/turns)
+	t.Logf("a trip takes %.0f ns plain, %.0f followed, %.0f followed and timed; %.0f of it are the programs', timing them included", plain, followed, timed, float64(took)/trips/turns)
 }
 
 // echo starts cat, and returns files to write to it and to read from.
