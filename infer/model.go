@@ -93,7 +93,7 @@ type params struct {
 	// total is the samples of the program that count; 0 if that is of no matter.
 	total float64
 
-	// minor is how many samples that count a procedure has fewer of that takes minorEffort; 0 is none.
+	// minor is how many samples that count a procedure has fewer of that takes minorEffort, see there; 0 is none.
 	minor float64
 
 	// line is what a cache line of code brings by being fetched, in samples for each square root of an execution,

@@ -76,16 +76,18 @@ func (pr *program) part(x []float64, i int) []float64 { return x[pr.at[i]:pr.at[
 // What is claimed of a program's counts is held by samples, so that procedures with hardly any of them may be known
 // less well each, as long as they are right in the mean. Of gcc's cc1, 90,893 samples, standard
 // deviations are 6 % smaller in the mean with 10 evaluations than with 25, and 2 % with 15. With short, about as much is claimed
-// and held as by 30 draws of 25.
+// and held as by 30 draws of 25: README has the figures of 40 programs.
 var (
-	usualEffort = effort{alone: 25, together: 35, draws: 30, drawn: 25, tol: 1e-6}
-	steepEffort = effort{alone: 100, together: 150, draws: 8, drawn: 25, tol: 1e-6}
-	knownEffort = effort{alone: 2000, together: 400, draws: 12, drawn: 200, tol: 1e-9}
-	minorEffort = effort{alone: 25, together: 35, draws: 12, drawn: 12, tol: 1e-6, short: 0.13}
+	usualEffort  = effort{alone: 25, together: 35, draws: 30, drawn: 25, tol: 1e-6}
+	steepEffort  = effort{alone: 100, together: 150, draws: 8, drawn: 25, tol: 1e-6}
+	knownEffort  = effort{alone: 2000, together: 400, draws: 12, drawn: 200, tol: 1e-9}
+	middleEffort = effort{alone: 25, together: 35, draws: 16, drawn: 15, tol: 1e-6, short: 0.05}
+	minorEffort  = effort{alone: 25, together: 35, draws: 8, drawn: 10, tol: 1e-6, short: 0.16}
 )
 
-// minorShare is the share of a program's samples that a procedure has fewer of whose draws are those of minorEffort.
-const minorShare = 0.002
+// minorShare is the share of a program's samples that a procedure has fewer of whose draws are those of minorEffort; with fewer
+// than so many times as much as middleOfMinor they are those of middleEffort.
+const minorShare, middleOfMinor = 0.002, 5
 
 type effort struct {
 	alone, together int     // evaluations of each procedure by itself, and of all together
@@ -103,6 +105,8 @@ func (q *problem) effort() effort {
 		return steepEffort
 	case sumOf(q.samples) < q.par.minor:
 		return minorEffort
+	case sumOf(q.samples) < middleOfMinor*q.par.minor:
+		return middleEffort
 	}
 	return usualEffort
 }
