@@ -72,7 +72,8 @@ func (pr *program) contract(whole bool) {
 // of it, would fill up.
 func (q *problem) contract() *core {
 	f := q.flow
-	c := &core{problem: &problem{p: q.p, par: q.par, flow: &flow{}}, at: make([]int32, f.blocks)}
+	c := &core{problem: problems.one(), at: make([]int32, f.blocks)}
+	c.p, c.par, c.flow = q.p, q.par, flows.one()
 	c.choose(q)
 	cross := q.cross()
 	if cross == nil {

@@ -470,13 +470,16 @@ func (r *Result) fillDispatch(d *dispatch, f *flow, outs []int64, sd spread) {
 // cold by it, and blocks with at most 0.4 % of the executions.
 const coldShare = 5e-6
 
+// logTenth is the logarithm of 1.1.
+const logTenth = 0.09531017980432487
+
 // confidence turns the standard deviation of a logarithm into the level whose
 // promise it keeps.
 func confidence(sd float64) Confidence {
 	switch {
-	case mostly*sd <= math.Log(1.1):
+	case mostly*sd <= logTenth:
 		return High
-	case mostly*sd <= math.Log(2):
+	case mostly*sd <= math.Ln2:
 		return Medium
 	}
 	return Low
@@ -487,11 +490,12 @@ func confidence(sd float64) Confidence {
 // procedure. There, High was kept by 79 % of the samples on the worst of twelve programs, so it takes
 // what is High among all counts.
 func (s *spread) freq(n, own, ask, by float64) Freq {
-	among, within := confidence(ask*s.of(own)), Low
+	of := s.of(own)
+	among, within := confidence(ask*of), Low
 	if (certain{1, own, ask}).holds(by) {
 		within = Medium
 	}
-	return Freq{n, confidence(ask * math.Hypot(s.of(own), s.scale)), among, max(among, within)}
+	return Freq{n, confidence(ask * math.Sqrt(of*of+s.scale*s.scale)), among, max(among, within)}
 }
 
 // evidence is the most that can be said of each block by what was seen of it. One that has hardly any samples, and would

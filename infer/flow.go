@@ -495,7 +495,9 @@ type factor struct {
 func (f *flow) newFactor() *factor {
 	arcs, exits := len(f.end), len(f.end)+f.blocks
 	all := floats.take(exits + 1 + f.blocks)
-	return &factor{f: f, at: all[:exits+1], arc: all[:arcs], exit: all[arcs:exits], stay: all[exits+1:]}
+	x := factors.one()
+	*x = factor{f: f, at: all[:exits+1], arc: all[:arcs], exit: all[arcs:exits], stay: all[exits+1:]}
+	return x
 }
 
 // set eliminates for probabilities of out-edges p, as f.outs. They are to stay as they are while x is used.

@@ -50,7 +50,7 @@ type spread struct {
 }
 
 // of is the standard deviation of a logarithm with its level: of a count among all others of the program.
-func (s *spread) of(own float64) float64 { return math.Hypot(s.level, own) }
+func (s *spread) of(own float64) float64 { return math.Sqrt(s.level*s.level + own*own) }
 
 // timeSD is the standard deviation of the logarithm of the factor that all counts have in common where
 // nothing but time was sampled. An execution takes anything from a fraction of a cycle to hundreds: programs

@@ -3,6 +3,7 @@ package infer
 import (
 	"math"
 	"slices"
+	"sync"
 )
 
 // Whole executions. The search gives real numbers; what is written out are
@@ -26,9 +27,10 @@ const maxExecutions = 1 << 52
 // a path through it from outside to outside is given the executions that lack.
 func (q *problem) round() (outs, entries []int64) {
 	f := q.flow
+	r := roundings.Get().(*rounding)
+	defer roundings.Put(r)
 	outside := int32(f.blocks)
-	arcs := make([]arc, 0, len(f.outs)+len(f.entries))
-	exact := make([]float64, 0, cap(arcs))
+	arcs, exact := r.arcs[:0], r.exact[:0]
 	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			to := f.outs[w].to
@@ -46,7 +48,8 @@ func (q *problem) round() (outs, entries []int64) {
 	for i := range arcs {
 		arcs[i].n = int64(math.Round(min(exact[i], maxExecutions)))
 	}
-	balance(arcs, exact, f.blocks+1)
+	r.arcs, r.exact = arcs, exact
+	r.balance(f.blocks + 1)
 	lift(arcs, f.blocks+1)
 	outs, entries = make([]int64, len(f.outs)), make([]int64, len(f.entries))
 	for i := range arcs {
@@ -59,17 +62,30 @@ func (q *problem) round() (outs, entries []int64) {
 	return outs, entries
 }
 
+// A rounding is storage of round.
+type rounding struct {
+	arcs  []arc
+	exact []float64 // by arc: its executions
+	order []rank
+	lack  []int64
+	nodes []int32
+}
+
+type rank struct {
+	busy float64
+	arc  int32
+}
+
+var roundings = sync.Pool{New: func() any { return new(rounding) }}
+
 // balance sets the arcs of a spanning forest of the busiest arcs so that all nodes
 // have as much flow in as out.
-func balance(arcs []arc, busy []float64, nodes int) {
-	type rank struct {
-		busy float64
-		arc  int32
+func (r *rounding) balance(nodes int) {
+	arcs, order := r.arcs, r.order[:0]
+	for i, n := range r.exact {
+		order = append(order, rank{n, int32(i)})
 	}
-	order := make([]rank, len(arcs))
-	for i, n := range busy {
-		order[i] = rank{n, int32(i)}
-	}
+	r.order = order
 	slices.SortFunc(order, func(a, b rank) int {
 		switch {
 		case a.busy > b.busy:
@@ -79,7 +95,10 @@ func balance(arcs []arc, busy []float64, nodes int) {
 		}
 		return int(a.arc - b.arc)
 	})
-	group := make([]int32, nodes) // union-find
+	r.lack, r.nodes = slices.Grow(r.lack[:0], nodes)[:nodes], slices.Grow(r.nodes[:0], 3*nodes)[:3*nodes]
+	clear(r.lack)
+	clear(r.nodes)
+	group := r.nodes[:nodes] // union-find
 	for i := range group {
 		group[i] = int32(i)
 	}
@@ -90,9 +109,9 @@ func balance(arcs []arc, busy []float64, nodes int) {
 		}
 		return i
 	}
-	lack := make([]int64, nodes) // flow out minus flow in of the arcs that are settled
-	open := make([]int32, nodes) // how many are not: all of them in the forest
-	last := make([]int32, nodes) // these combined by exclusive or: the arc itself, if there is one
+	lack := r.lack                   // flow out minus flow in of the arcs that are settled
+	open := r.nodes[nodes : 2*nodes] // how many are not: all of them in the forest
+	last := r.nodes[2*nodes:]        // these combined by exclusive or: the arc itself, if there is one
 	for _, r := range order {
 		a := &arcs[r.arc]
 		x, y := root(a.from), root(a.to)

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bytes"
 	"encoding/binary"
 )
 
@@ -30,18 +29,18 @@ func (im *Image) AfterSystemCalls(b *Block) (after []Addr) {
 		}
 		return after
 	}
-	called := func(code []byte) bool {
+	called := func(end int) bool {
 		for _, call := range x86SystemCalls {
-			if bytes.HasSuffix(code, call) {
+			if code[end-2] == call[0] && code[end-1] == call[1] {
 				return true
 			}
 		}
 		return false
 	}
 	for i := 2; i <= len(code); i++ {
-		if called(code[:i]) { // perhaps: it may be the end of another instruction
+		if called(i) { // perhaps: it may be the end of another instruction
 			for _, in := range im.Insts(b) {
-				if end := int(in.Addr-b.Start) + in.Len; in.Len == 2 && called(code[:end]) {
+				if end := int(in.Addr-b.Start) + in.Len; in.Len == 2 && called(end) {
 					after = append(after, b.Start+Addr(end))
 				}
 			}
