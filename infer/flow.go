@@ -115,6 +115,9 @@ func (f *flow) addOuts(p *image.Proc) {
 // gets it until all blocks have an out-edge. Dispatches have none of their own: those behind the
 // first so many blocks get none.
 func (f *flow) openTraps(blocks int) {
+	if f.open() {
+		return
+	}
 	preds := make([][]int32, f.blocks)
 	for b := range f.blocks {
 		for _, w := range f.outsOf(b) {
@@ -168,6 +171,24 @@ func (f *flow) openTraps(blocks int) {
 		first = append(first, int32(len(outs)))
 	}
 	f.outs, f.first = outs, first
+}
+
+// open reports whether an exit can be reached from all blocks, if two passes from the bottom up show that: most code leads down.
+func (f *flow) open() bool {
+	out := make([]bool, f.blocks)
+	for range 2 {
+		all := true
+		for b := f.blocks - 1; b >= 0; b-- {
+			for _, w := range f.outsOf(b) {
+				out[b] = out[b] || w.to == leave || out[w.to]
+			}
+			all = all && out[b]
+		}
+		if all {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *flow) outsOf(b int) []outEdge { return f.outs[f.first[b]:f.first[b+1]] }

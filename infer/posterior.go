@@ -488,9 +488,11 @@ func (q *problem) logarithmsTo(l *spread) {
 
 // middleOf is the median of x by weight.
 func middleOf(x, weight []float64) float64 {
-	order := make([]int, len(x))
-	for i := range order {
-		order[i] = i
+	var order []int
+	for i, w := range weight {
+		if w > 0 {
+			order = append(order, i)
+		}
 	}
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(x[i], x[j]) })
 	half := sumOf(weight) / 2
