@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // A kernel is one of Debian's that the matrix boots.
@@ -34,10 +35,16 @@ const mirror = "http://deb.debian.org/debian"
 
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
+// fetching are locks by directory: guests at once may have one kernel.
+var fetching sync.Map
+
 // fetch returns a kernel that is in cache, or brings it there. apt works in directories of its own:
 // nothing of the machine's sources or packages changes.
 func (k kernel) fetch(ctx context.Context, cache string, update bool) (*fetched, error) {
 	dir := filepath.Join(cache, k.String())
+	lock, _ := fetching.LoadOrStore(dir, new(sync.Mutex))
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
 	f := &fetched{kernel: k, image: filepath.Join(dir, "vmlinuz"), busybox: filepath.Join(dir, "busybox")}
 	version := filepath.Join(dir, "version") // written last
 	if b, err := os.ReadFile(version); err == nil && !update {

@@ -45,7 +45,7 @@ func command(args []string, out io.Writer) error {
 	fs.StringVar(&o.cache, "cache", filepath.Join(cache, "backfeed", "kernels"), "keep kernels in `dir`")
 	fs.StringVar(&o.logs, "logs", "", "write the console of each guest to a file in `dir`")
 	fs.BoolVar(&o.update, "update", false, "fetch kernels again, for newer ones")
-	fs.IntVar(&o.guests, "j", 2, "boot `n` guests at once")
+	fs.IntVar(&o.guests, "j", 2, "boot `n` guests at once, and as many whose clocks go by instructions")
 	run := fs.String("run", "", "run only those jobs whose name matches `regexp`")
 	fs.Usage = func() {
 		fmt.Fprintln(fs.Output(), "usage: go run ./testdata/kernels [flags] [GUEST...]")
@@ -93,24 +93,39 @@ func matrix(ctx context.Context, o options, out io.Writer) error {
 		}
 	}
 	var printing sync.Mutex
-	var running sync.WaitGroup
-	slots := make(chan struct{}, max(o.guests, 1))
-	for _, r := range results {
-		slots <- struct{}{} // in order: what is fetched first is booted first
-		running.Go(func() {
-			defer func() { <-slots }()
-			r.boot(ctx, b, o)
-			printing.Lock()
-			defer printing.Unlock()
-			r.print(out)
-		})
-	}
-	running.Wait()
+	atOnce(results, max(o.guests, 1), func(r *result) {
+		r.boot(ctx, b, o)
+		printing.Lock()
+		defer printing.Unlock()
+		r.print(out)
+	})
 	again := tryAgain(results, func(r *result) {
 		r.boot(ctx, b, o)
 		r.print(out)
 	})
 	return summarize(out, results, again, time.Since(start))
+}
+
+// atOnce boots so many of the guests that go by time at once, in order, and beside them so many of those that go by instructions:
+// these take what processors the others leave, and it does not matter to them how much that is.
+func atOnce(results []*result, n int, boot func(*result)) {
+	var running sync.WaitGroup
+	for _, counted := range []bool{false, true} {
+		running.Go(func() {
+			slots := make(chan struct{}, n)
+			for _, r := range results {
+				if r.counted() != counted {
+					continue
+				}
+				slots <- struct{}{}
+				running.Go(func() {
+					defer func() { <-slots }()
+					boot(r)
+				})
+			}
+		})
+	}
+	running.Wait()
 }
 
 // tryAgain boots each guest that failed once more, with no other beside it: emulated processors share what

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -158,5 +160,43 @@ func TestTryAgain(t *testing.T) {
 	var out bytes.Buffer
 	if err := summarize(&out, results, again, time.Second); err == nil || !strings.Contains(out.String(), "5 guests, 1 skipped, 2 failed") || !strings.Contains(out.String(), "booted again: flaky-amd64") {
 		t.Errorf("%v, %s", err, out.String())
+	}
+}
+
+// TestAtOnce: two guests that go by time are booted at once, as many as are asked for, and two that go by instructions beside
+// them: here none ends before both of either kind have begun.
+func TestAtOnce(t *testing.T) {
+	var results []*result
+	const each, n = 4, 2
+	for i := range each {
+		results = append(results, &result{guest: guest{variant: fmt.Sprint("time", i)}}, &result{guest: guest{variant: fmt.Sprint("counted", i), qemu: counted}})
+	}
+	var mu sync.Mutex
+	begun, running, most := map[bool]int{}, map[bool]int{}, map[bool]int{}
+	both := map[bool]chan struct{}{false: make(chan struct{}), true: make(chan struct{})} // closed when n of a kind have begun
+	atOnce(results, n, func(r *result) {
+		c := r.counted()
+		mu.Lock()
+		running[c]++
+		most[c] = max(most[c], running[c])
+		if begun[c]++; begun[c] == n {
+			close(both[c])
+		}
+		mu.Unlock()
+		for _, kind := range both {
+			select {
+			case <-kind:
+			case <-time.After(time.Minute):
+				t.Errorf("%s: no %d of each kind begin", r.variant, n)
+			}
+		}
+		mu.Lock()
+		running[c]--
+		mu.Unlock()
+	})
+	for _, c := range []bool{false, true} {
+		if begun[c] != each || most[c] != n {
+			t.Errorf("by instructions %v: %d booted, %d at once, want %d and %d", c, begun[c], most[c], each, n)
+		}
 	}
 }
