@@ -1,6 +1,6 @@
 #!/bin/bash
 # sources.sh DIR: brings the programs of backfeed.yaml into DIR, and that with what they do, so that `backfeed optimize`
-# there is all that is left. Needs apt-get, Go, clang-19, lld-19, bolt-19, g++-12 and, to count, valgrind.
+# there is all that is left. Needs apt-get, Go, clang-19, lld-19, bolt-19, g++-12, zlib1g-dev and, to count, valgrind.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1?directory}"
@@ -12,7 +12,7 @@ cp "$here"/{backfeed.yaml,*.sh} .
 
 # debian unpacks what the authors released of a source package of Debian 12 into a directory.
 debian() {
-	[ -d lists ] || packages bookworm deb-src
+	[ -d lists ] || packages bookworm deb-src deb
 	apt apt-get source --download-only "$1"
 	mkdir -p "$2"
 	tar xf "$1"_*.orig.tar.* -C "$2" --strip-components=1
@@ -43,6 +43,32 @@ cp jsonnet/core/{desugarer,formatter,lexer,libjsonnet,parser,pass,static_analysi
 	jsonnet/third_party/md5/md5.cpp "$here/../consumers/jsonnetbench.cpp" jsonnet/src
 yaml=jsonnet/third_party/rapidyaml/rapidyaml
 for f in "$yaml"/src/c4/yml/*.cpp "$yaml"/ext/c4core/src/c4/*.cpp; do cp "$f" "jsonnet/src/yaml_${f##*/}"; done
+
+debian nginx nginx
+(cd nginx && ./configure --without-http_rewrite_module --with-cc=clang-19 --with-cc-opt=-w >../nginx.log)
+mkdir -p nginx-site/pages
+for i in {1..200}; do
+	seq "$((i * 7))" >"nginx-site/pages/$i.txt"
+	printf '<!--# set var="n" value="%d" --><h1><!--# echo var="n" --></h1><!--# if expr="$n = 7" -->seven<!--# else -->%d<!--# endif --><!--# include virtual="/pages/%d.txt" -->\n' "$i" "$i" "$i" >"nginx-site/$i.shtml"
+done
+for i in {1..200}; do
+	printf 'GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n' "/pages/$i.txt" '' "/$((i % 50 + 1)).shtml" '' "/none/$i" '' /kind '' \
+		"/$((i % 20 + 1)).shtml" $'Accept-Encoding: gzip\r\n' "/pages/$i.txt" $'Range: bytes=20-99\r\n' /list/ ''
+done >nginx.requests
+gcc-12 -O2 -o pipelined "$here/pipelined.c"
+
+# Debian's rustc, which is of the LLVM of clang-19, and a crate.
+apt apt-get -y --download-only --no-install-recommends install librust-pulldown-cmark-dev
+for package in debs/librust-*.deb; do dpkg-deb -x "$package" crates; done
+(cd debs && apt apt-get download rustc-web libstd-rust-web-1.85 libstd-rust-web-dev cargo-web libpcre3 libhttp-parser2.9)
+for package in debs/{rustc-web,libstd-rust-web,cargo-web,libpcre3,libhttp-parser2.9}[_-]*.deb; do dpkg-deb -x "$package" rust; done
+printf '#!/bin/sh\nunset LD_LIBRARY_PATH\nexec clang-19 -fuse-ld=lld "$@"\n' >rust/linker # that path is not for the linker
+chmod +x rust/linker
+mkdir -p markdown/src markdown/.cargo
+cp "$here/../consumers/markdown.rs" markdown/src/main.rs
+printf '[package]\nname = "markdown"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\npulldown-cmark = { version = "0.9.2", default-features = false }\n' >markdown/Cargo.toml
+printf '[source.crates-io]\nreplace-with = "debian"\n[source.debian]\ndirectory = "%s"\n' "$dir/crates/usr/share/cargo/registry" >markdown/.cargo/config.toml
+cp redis/README.md text.md
 
 debian lua5.4 lua
 cp "$here/../lua/script.lua" .
