@@ -81,6 +81,7 @@ type code interface {
 	Find(image.Addr) int
 	Proc(int) (*image.Proc, error)
 	Insts(*image.Block) []image.Inst
+	Operands(image.Inst) image.Operands
 }
 
 // lineTable is what they ask of its image.Lines.

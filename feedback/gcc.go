@@ -66,7 +66,8 @@ type GCCStats struct {
 // count of a position is the largest of its blocks'. gcc 12 has no discriminators
 // where it reads a profile, and takes the last count of a line if there are
 // several (auto-profile.cc): its lines have but one. One that is known not to run
-// has a count of 0; one of which nothing is known is not there.
+// has a count of 0; one of which nothing is known is not there. One that was compiled to
+// nothing but a conditional move has half the count of its block.
 func WriteGCC(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GCCOptions) (GCCStats, error) {
 	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return unfitForGCC(ip) == nil })
 	if err != nil {
@@ -186,6 +187,7 @@ func gccDialect(gcc int) dialect {
 		made:         func(u image.Unit) bool { return madeByGCC(u) > 0 },
 		name:         func(symbol string) string { return gccName(gcc, symbol) },
 		indirectOnly: true,
+		doubts:       true,
 		discriminator: func(*view, image.Unit) func(uint32) (uint32, uint64) {
 			return func(raw uint32) (uint32, uint64) {
 				if gcc < 13 {

@@ -39,6 +39,11 @@ func TestWriteGCC(t *testing.T) {
 			want: map[string]string{"f": "1=5 2=0"},
 		},
 		{
+			name: "a line that became a choice ran between never and each time", gcc: 12,
+			text: "proc f@10 x1\nblock x8\nf:11\nf:12 compares\nf:12 chooses\nf:13 chooses\nf:13\nf:14 compares\nf:15",
+			want: map[string]string{"f": "1=8 2=4 3=8 4=8 5=8"},
+		},
+		{
 			name: "what gcc split off or copied is code of the function", gcc: 12,
 			text: "proc f.part.0@10 x2\nblock x2\nf.part.0:12\nproc f@10 x5\nblock x5\nf:11\nproc f.constprop.0.isra.0@10 x3\nblock x3\nf.constprop.0.isra.0:11",
 			want: map[string]string{"f": "1=8 2=2"},

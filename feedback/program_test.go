@@ -18,8 +18,8 @@ import (
 //	func NAME@LINE            declares an inlined function, which starts at LINE
 //	proc NAME@LINE xN [FLAG]  a procedure with N entries, and its function
 //	block xN [CONFIDENCE]     a block that ran N times; medium confidence
-//	[LABEL=]FRAMES [sN] [call|tail TARGET xN [CONFIDENCE]]
-//	                          an instruction of 4 bytes with N samples
+//	[LABEL=]FRAMES [sN] [compares] [chooses] [call|tail TARGET xN [CONFIDENCE]]
+//	                          an instruction of 4 bytes with N samples: a comparison, or a conditional move
 //	edge I>J KIND xN          between the last proc's blocks, counted from 0
 //
 // FRAMES are FUNC:LINE[.DISCRIMINATOR], innermost first, joined by "<"; "-" is
@@ -33,6 +33,7 @@ type program struct {
 	labels   map[string]image.Addr
 	targets  map[*image.Call]string
 	wrappers map[string]bool
+	choosing map[image.Addr]bool // instructions
 	producer string
 	lang     string
 	fs       bool
@@ -46,7 +47,7 @@ func newProgram(t testing.TB, text string) *program {
 	t.Helper()
 	p := &program{
 		frames: map[image.Addr][]image.Frame{}, insts: map[image.Addr]image.Inst{}, starts: map[string]int{},
-		labels: map[string]image.Addr{}, wrappers: map[string]bool{}, next: 0x1000, producer: "clang version 19", lang: "c",
+		labels: map[string]image.Addr{}, wrappers: map[string]bool{}, choosing: map[image.Addr]bool{}, next: 0x1000, producer: "clang version 19", lang: "c",
 	}
 	id := sample.ImageID{Path: "/bin/program", Build: sample.BuildID{1, 2}}
 	p.counts = sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
@@ -143,6 +144,10 @@ func (p *program) inst(f []string) error {
 			}
 			r.Proc.Calls = append(r.Proc.Calls, c)
 			r.Call = append(r.Call, freq(f[i+3:]))
+		case w == "compares":
+			in.Class |= image.Compare
+		case w == "chooses":
+			p.choosing[p.next] = true
 		case w[0] == 's' && len(w) > 1:
 			if n, err := strconv.ParseUint(w[1:], 10, 64); err == nil {
 				p.counts.AddSample(0, sample.Offset(p.next), n)
@@ -256,6 +261,13 @@ func (p *program) Insts(b *image.Block) []image.Inst {
 		ins = append(ins, p.insts[a])
 	}
 	return ins
+}
+
+func (p *program) Operands(in image.Inst) (o image.Operands) {
+	if p.choosing[in.Addr] {
+		o.Op = image.OpSelect
+	}
+	return o
 }
 
 func (p *program) Traceback(a image.Addr) []image.Frame {

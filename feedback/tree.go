@@ -73,6 +73,8 @@ type dialect struct {
 	discriminator func(v *view, u image.Unit) func(raw uint32) (disc uint32, copies uint64)
 	// indirectOnly leaves the targets of direct calls out.
 	indirectOnly bool
+	// doubts halves what instructions that choose between two values say: see chooses.
+	doubts bool
 }
 
 // image adds the procedures of an image. A procedure and the cold part that was
@@ -142,13 +144,33 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 			continue
 		}
 		n := whole(r.Block[i].N)
-		for _, in := range d.code.Insts(&r.Proc.Blocks[i]) {
+		insts := d.code.Insts(&r.Proc.Blocks[i])
+		for k, in := range insts {
+			if d.doubts && chooses(d.code, insts[k:]) {
+				d.inst(f, in, n/2)
+				continue
+			}
 			d.inst(f, in, n)
 		}
 	}
 	for i := range r.Proc.Calls {
 		d.call(f, r, i)
 	}
+}
+
+// chooses reports whether the first of some instructions takes one of two values by the flags, or adds them, or compares for one that
+// does. Compilers put that in the place of a branch: then it has the line of an assignment that ran between never and each time. A
+// compiler that takes it for one that ran each time lays the other side elsewhere, and gcc does not choose again where branches
+// are said to go one way.
+func chooses(c code, insts []image.Inst) bool {
+	if insts[0].Class&image.Compare != 0 && len(insts) > 1 {
+		insts = insts[1:]
+	}
+	switch c.Operands(insts[0]).Op {
+	case image.OpSelect, image.OpCarry:
+		return true
+	}
+	return false
 }
 
 // inst adds n executions of an instruction.
