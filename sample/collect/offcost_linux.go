@@ -16,7 +16,7 @@ import (
 )
 
 // A switchCost is what the kernel's programs take at switches of threads. From Linux 5.8 on, the kernel times its programs for as long as
-// somebody who may asks for it, or where kernel.bpf_stats_enabled says so: all of them, those of others too. That is asked for in the begin,
+// somebody who may asks for it, or where kernel.bpf_stats_enabled says so: all of them, those of others too. That is asked for at first,
 // and then for a part of the time: what a switch took then is taken for what each takes until the next time.
 type switchCost struct {
 	enable func(uint32) (io.Closer, error)
@@ -38,7 +38,7 @@ type switchCost struct {
 }
 
 const (
-	// timedFirst is how long programs are timed in the begin, and timedShare the part of the time afterwards.
+	// timedFirst is how long programs are timed at first, and timedShare the part of the time afterwards.
 	timedFirst = 4 * time.Second
 	timedShare = 8
 
@@ -122,7 +122,7 @@ func (c *switchCost) next(now time.Time) {
 	c.at, c.atRan, c.switches = now, c.ran(), c.machine()
 }
 
-// total is what was taken since the begin.
+// total is what was taken since begin.
 func (c *switchCost) total() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -62,7 +62,7 @@ func switchOften(t *testing.T, n int) {
 	}
 }
 
-// TestSwitchCost: programs are timed in the begin, and then now and again; what is not timed counts as what is. Where the kernel
+// TestSwitchCost: programs are timed at first, and then now and again; what is not timed counts as what is. Where the kernel
 // does not time them for this process, that is said, unless it does so for all.
 func TestSwitchCost(t *testing.T) {
 	const perSwitch = 1000 // ns
