@@ -146,11 +146,11 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 		n := whole(r.Block[i].N)
 		insts := d.code.Insts(&r.Proc.Blocks[i])
 		for k, in := range insts {
+			times := n
 			if d.doubts && chooses(d.code, insts[k:]) {
-				d.inst(f, in, n/2)
-				continue
+				times /= 2
 			}
-			d.inst(f, in, n)
+			d.inst(f, in, times)
 		}
 	}
 	for i := range r.Proc.Calls {

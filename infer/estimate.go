@@ -471,7 +471,7 @@ func (r *Result) fillDispatch(d *dispatch, f *flow, outs []int64, sd spread) {
 const coldShare = 5e-6
 
 // logTenth is the logarithm of 1.1.
-const logTenth = 0.09531017980432487
+var logTenth = math.Log(1.1)
 
 // confidence turns the standard deviation of a logarithm into the level whose
 // promise it keeps.

@@ -312,11 +312,16 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 // fetches is how many samples n executions of block b are expected to bring by waiting for its code, and how
 // the logarithm of that grows with that of n.
 func (q *problem) fetches(b int, n float64) (samples, power float64) {
-	if q.fetch[b] == 0 {
+	return fetchesOf(q.fetch[b], q.par.often, n)
+}
+
+// fetchesOf is fetches of a block with that fetch, in a program with that often.
+func fetchesOf(fetch, often, n float64) (samples, power float64) {
+	if fetch == 0 {
 		return 0, 0
 	}
-	seldom := q.par.often / (q.par.often + n)
-	return q.fetch[b] * math.Sqrt(n) * seldom, seldom - 0.5
+	seldom := often / (often + n)
+	return fetch * math.Sqrt(n) * seldom, seldom - 0.5
 }
 
 // brings is how many samples n executions of block b are expected to bring.
@@ -467,14 +472,9 @@ func (q *problem) forward(x []float64) float64 {
 	for b, n := range q.n {
 		n = max(n, 1e-100)
 		each := n * common * cost[b]
-		all, grows := each, each   // grows: by how much more all is for each logarithm of n
-		if f := fetch[b]; f != 0 { // as of fetches
-			ran := n * common
-			seldom := often / (often + ran)
-			fetches := f * math.Sqrt(ran) * seldom
-			all += fetches
-			grows += fetches * (seldom - 0.5)
-		}
+		fetches, power := fetchesOf(fetch[b], often, n*common)
+		all := each + fetches
+		grows := each + fetches*power // by how much more all is for each logarithm of n
 		by := &weigh[b]
 		if missed != nil {
 			all += missed[b] * common

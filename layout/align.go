@@ -270,7 +270,7 @@ func (f *fetcher) fetchesOf(size image.Addr, blocks []int, from image.Addr, pad 
 // innermostLoops returns the natural loops of p that hold no other, each with its head
 // first: a block that dominates another which leads back to it.
 func innermostLoops(p *image.Proc) [][]int {
-	dom := image.Dominators(successors(p), p.Entries)
+	dom := image.Dominators(p.Successors(), p.Entries)
 	member := make([]int, len(p.Blocks)) // number of the loop that last took the block, from 1
 	var loops [][]int
 	heads := make([]bool, len(p.Blocks))
@@ -305,15 +305,4 @@ func innermostLoops(p *image.Proc) [][]int {
 	return slices.DeleteFunc(loops, func(l []int) bool {
 		return slices.ContainsFunc(l[1:], func(b int) bool { return heads[b] })
 	})
-}
-
-// successors returns the blocks that each block of p leads to.
-func successors(p *image.Proc) [][]int {
-	next := make([][]int, len(p.Blocks))
-	for b := range p.Blocks {
-		for _, e := range p.Blocks[b].Out {
-			next[b] = append(next[b], p.Edges[e].To)
-		}
-	}
-	return next
 }

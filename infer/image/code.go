@@ -2,6 +2,7 @@ package image
 
 import (
 	"encoding/binary"
+	"slices"
 )
 
 // Insts decodes the instructions of one block, by increasing address.
@@ -29,14 +30,7 @@ func (im *Image) AfterSystemCalls(b *Block) (after []Addr) {
 		}
 		return after
 	}
-	called := func(end int) bool {
-		for _, call := range x86SystemCalls {
-			if code[end-2] == call[0] && code[end-1] == call[1] {
-				return true
-			}
-		}
-		return false
-	}
+	called := func(end int) bool { return slices.Contains(x86SystemCalls, [2]byte(code[end-2:end])) }
 	for i := 2; i <= len(code); i++ {
 		if called(i) { // perhaps: it may be the end of another instruction
 			for _, in := range im.Insts(b) {
@@ -51,7 +45,7 @@ func (im *Image) AfterSystemCalls(b *Block) (after []Addr) {
 }
 
 // x86SystemCalls are syscall, sysenter and int 0x80.
-var x86SystemCalls = [][]byte{{0x0f, 0x05}, {0x0f, 0x34}, {0xcd, 0x80}}
+var x86SystemCalls = [][2]byte{{0x0f, 0x05}, {0x0f, 0x34}, {0xcd, 0x80}}
 
 // inst decodes the first instruction of code, which lies at a. On x86-64, d then holds it.
 func (im *Image) inst(d *x86, code []byte, a Addr) Inst {

@@ -26,7 +26,7 @@ func (im *Image) Trips(p *Proc) (all []Trip) {
 		return nil // without an edge back, there is no loop
 	}
 	c := &counting{im: im, p: p}
-	c.dom = Dominators(p.successors(), p.Entries)
+	c.dom = Dominators(p.Successors(), p.Entries)
 	c.findLoops()
 	for i := range c.loops {
 		if t, ok := c.trip(&c.loops[i]); ok {
@@ -36,8 +36,8 @@ func (im *Image) Trips(p *Proc) (all []Trip) {
 	return all
 }
 
-// successors returns where each block leads to.
-func (p *Proc) successors() [][]int {
+// Successors returns where each block leads to, indices into Blocks.
+func (p *Proc) Successors() [][]int {
 	next, all := make([][]int, len(p.Blocks)), make([]int, 0, len(p.Edges))
 	for b := range p.Blocks {
 		first := len(all)
