@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -20,10 +22,15 @@ type Program struct {
 // Programs are those of a package. Where there is no compiler, as in the guests of testdata/kernels, they
 // come from the directory $BACKFEED_TEST_PROGRAMS, with what was found out of them beside them; a test
 // that calls Fill puts them there first, by the tools that $CC, $OBJDUMP and $GOARCH name.
+//
+// A program is built for the first test that asks for it; others have copies of that file.
 type Programs struct {
 	Dir   string   // where commands run
 	Flags []string // of the C compiler
 	List  []Program
+
+	mu    sync.Mutex
+	built map[string][]byte // by name
 }
 
 // Prebuilt returns the directory with programs; "" where tests build them.
@@ -32,7 +39,7 @@ func Prebuilt() string { return os.Getenv("BACKFEED_TEST_PROGRAMS") }
 // Arch is the processor that programs are for, as GOARCH has it.
 func Arch() string { return cmp.Or(os.Getenv("GOARCH"), runtime.GOARCH) }
 
-// Build builds a program for this test alone, or copies it.
+// Build makes a file of a program that is this test's alone.
 func (p *Programs) Build(t testing.TB, name string) (file string) {
 	t.Helper()
 	return p.In(t, t.TempDir(), name)
@@ -43,11 +50,7 @@ func (p *Programs) In(t testing.TB, dir, name string) (file string) {
 	t.Helper()
 	if Prebuilt() != "" {
 		Live(t, "runs "+name)
-		file = Write(t, dir, name, beside(t, name))
-		if err := os.Chmod(file, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		return file
+		return executable(t, dir, name, beside(t, name))
 	}
 	i := slices.IndexFunc(p.List, func(q Program) bool { return q.Name == name && (q.Only == "" || q.Only == Arch()) })
 	if i < 0 {
@@ -58,11 +61,16 @@ func (p *Programs) In(t testing.TB, dir, name string) (file string) {
 		t.Fatal(err)
 	}
 	file = filepath.Join(dir, name)
-	words := strings.Fields(p.List[i].Command)
+	words, linked := strings.Fields(p.List[i].Command), false
 	for i, w := range words {
 		if strings.HasSuffix(w, ".so") && w[0] != '-' { // built before
-			words[i] = filepath.Join(dir, w)
+			words[i], linked = filepath.Join(dir, w), true
 		}
+	}
+	p.mu.Lock() // so that who asks at the same time waits
+	defer p.mu.Unlock()
+	if b := p.built[name]; b != nil {
+		return executable(t, dir, name, b)
 	}
 	if words[0] == "cc" {
 		words = slices.Concat([]string{cmp.Or(os.Getenv("CC"), "gcc")}, p.Flags, words[1:], []string{"-o", file})
@@ -70,6 +78,30 @@ func (p *Programs) In(t testing.TB, dir, name string) (file string) {
 		words = slices.Insert(words, 2, "-o", file)
 	}
 	Run(t, p.Dir, words...)
+	if linked { // with the library of this directory
+		return file
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.built == nil {
+		p.built = map[string][]byte{}
+	}
+	p.built[name] = b
+	return file
+}
+
+// executable writes a program into dir. No process starts meanwhile: it would have the file open to write until it is another
+// program, and Linux runs no file that is.
+func executable(t testing.TB, dir, name string, b []byte) (file string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	file = Write(t, dir, name, b)
+	if err := os.Chmod(file, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	return file
 }
 
