@@ -109,7 +109,7 @@ func TestAgent(t *testing.T) {
 	target := busy(t)
 	dir := t.TempDir()
 	exe, into := program(t, "backfeed"), filepath.Join(dir, "store")
-	load := started(t, target, "forever", "1")
+	load := started(t, target, "sometimes", "1")
 	config := testtool.Write(t, dir, "agent.conf", "frequency = 499\nflush = 1s\nlabel = test=first\n")
 	args := []string{"--store", into, "--config", config, "--metrics", "127.0.0.1:0", "--max-cpu", "50%", "--keep-images"}
 
@@ -185,7 +185,7 @@ func storeSamples(t *testing.T, dir string) uint64 {
 func TestAgentOffCPU(t *testing.T) {
 	wholeMachine(t)
 	target, dir := busy(t), t.TempDir()
-	started(t, target, "forever", "1")
+	started(t, target, "sometimes", "1")
 	started(t, "sh", "-c", "while :; do sleep 0.1; done")
 	exe, into := program(t, "backfeed"), filepath.Join(dir, "store")
 	a := startAgent(t, exe, "--store", into, "--off-cpu", "--flush", "1s", "--max-cpu", "50%")
@@ -219,7 +219,7 @@ func TestAgentOffCPURefused(t *testing.T) {
 func TestRecordSystem(t *testing.T) {
 	wholeMachine(t)
 	target, dir := busy(t), t.TempDir()
-	load := started(t, target, "forever", "1")
+	load := started(t, target, "sometimes", "1")
 	only := filepath.Join(dir, "only.bfr")
 	code, _, errs := runCLI(t, "record", "-a", "-p", strconv.Itoa(load.Process.Pid), "--callers", "-d", "1s", "-o", only)
 	if code != exitDone || !strings.Contains(errs, "samples of") || !strings.Contains(errs, "are left out") {

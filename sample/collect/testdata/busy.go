@@ -1,6 +1,6 @@
 // Busy spends processor time in known functions, for the tests of collect.
 //
-//	busy WHAT N: N million rounds of what WHAT says
+//	busy WHAT N: N million rounds of what WHAT says; between those of "sometimes", it sleeps for four times as long as they took
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // version is set by the linker, to make binaries that differ.
@@ -76,6 +77,12 @@ func main() {
 		fmt.Println("ready")
 		for {
 			busy(n)
+		}
+	case "sometimes":
+		for {
+			start := time.Now()
+			busy(n)
+			time.Sleep(4 * time.Since(start))
 		}
 	}
 }
