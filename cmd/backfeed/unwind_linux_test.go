@@ -36,7 +36,11 @@ func testUnwind(t *testing.T, exe string, numbers ...int) {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	im := openImage(t, exe)
 	for _, frames := range numbers {
-		rec := unwound(t, collect.SystemOptions{Frequency: 499, PIDs: []int{cmd.Process.Pid}, Callers: collect.CallersOfAll, Frames: frames, Unwind: image.UnwindTable})
+		lasts, few := 2*time.Second, uint64(50)
+		if frames < collect.MaxFrames { // the ways cannot be told apart; how long stacks are, fewer samples show
+			lasts, few = lasts/4, few/4
+		}
+		rec := unwound(t, lasts, collect.SystemOptions{Frequency: 499, PIDs: []int{cmd.Process.Pid}, Callers: collect.CallersOfAll, Frames: frames, Unwind: image.UnwindTable})
 		ways, samples, wrong, strange := map[string]uint64{}, uint64(0), uint64(0), 0
 		for _, c := range rec.Counts {
 			for _, s := range c.Stacks {
@@ -58,11 +62,11 @@ func testUnwind(t *testing.T, exe string, numbers ...int) {
 			}
 		}
 		t.Logf("up to %d callers: %d samples, by way (none where some are missing): %v", frames, samples, ways)
-		if samples < 50 {
+		if samples < few {
 			t.Fatal("too few samples to tell")
 		}
 		if frames < collect.MaxFrames {
-			continue // the ways cannot be told apart
+			continue
 		}
 		if wrong*200 > samples { // what the kernel cannot read at that moment
 			t.Errorf("%d of %d samples are of no way in which the program calls spin", wrong, samples)
@@ -75,8 +79,8 @@ func testUnwind(t *testing.T, exe string, numbers ...int) {
 	}
 }
 
-// unwound records for two seconds, after the first in which the mappings of the program come to be known.
-func unwound(t *testing.T, opt collect.SystemOptions) *sample.Recording {
+// unwound records for so long, after a second in which the mappings of the program come to be known.
+func unwound(t *testing.T, lasts time.Duration, opt collect.SystemOptions) *sample.Recording {
 	t.Helper()
 	s, err := collect.OpenSystem(opt)
 	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
@@ -93,7 +97,7 @@ func unwound(t *testing.T, opt collect.SystemOptions) *sample.Recording {
 	if _, err := s.Drain(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second)
+	time.Sleep(lasts)
 	rec, err := s.Drain()
 	if err != nil {
 		t.Fatal(err)
