@@ -33,8 +33,8 @@ func TestDecideGoBuild(t *testing.T) {
 		own  []string // packages that are built with the profile; nil is all
 	}{
 		{"testdata/shapes", nil, []string{"PROFILE"}, []string{"main"}},
-		{"../cmd/internal/demo/testdata/demo", nil, []string{"-n", "1000", "-cpuprofile", "PROFILE"}, nil},
-		{"../testdata/goldmark", []string{"github.com/yuin/goldmark@v1.8.7"}, []string{"INPUT", "800", "PROFILE"}, []string{"main", "github.com/yuin/goldmark"}},
+		{"../cmd/internal/demo/testdata/demo", nil, []string{"-n", "500", "-cpuprofile", "PROFILE"}, nil},
+		{"../testdata/goldmark", []string{"github.com/yuin/goldmark@v1.8.7"}, []string{"INPUT", "400", "PROFILE"}, []string{"main", "github.com/yuin/goldmark"}},
 		{"../testdata/deflate", []string{"github.com/klauspost/compress@v1.20.3"}, []string{"INPUT", "150", "PROFILE"}, []string{"main", "github.com/klauspost/compress"}},
 	} {
 		t.Run(filepath.Base(tt.name), func(t *testing.T) {

@@ -18,12 +18,12 @@ func TestGoExact(t *testing.T) {
 	t.Parallel()
 	testtool.Need(t, "go", "valgrind")
 	if testing.Short() {
-		t.Skip("samples programs for twenty seconds, and counts what they run")
+		t.Skip("samples programs for ten seconds, and counts what they run")
 	}
 	for _, tt := range []struct{ name, module, input, times, counted string }{
-		{"goldmark", "github.com/yuin/goldmark@v1.8.7", "input", "2000", "8"},
-		{"lua", "github.com/yuin/gopher-lua@v1.1.1", "script.lua", "3000", "8"},
-		{"gojq", "github.com/itchyny/gojq@v0.12.17", "script.jq", "4000", "10"},
+		{"goldmark", "github.com/yuin/goldmark@v1.8.7", "input", "1500", "8"},
+		{"lua", "github.com/yuin/gopher-lua@v1.1.1", "script.lua", "1000", "8"},
+		{"gojq", "github.com/itchyny/gojq@v0.12.17", "script.jq", "2500", "10"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

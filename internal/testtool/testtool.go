@@ -151,6 +151,10 @@ func Command(t testing.TB, program string, args ...string) *exec.Cmd {
 	return exec.Command(Path(t, program), args...)
 }
 
+// GoBuild is the environment of go build: its compilers and linkers, which end soon, collect no garbage until they have a GiB of it.
+// They take a sixth less processor time then. What they write is the same.
+var GoBuild = []string{"GOGC=off", "GOMEMLIMIT=1GiB"}
+
 // Run runs a command in dir, which has to succeed, and returns all that it prints. A program
 // without a slash in its name is one that Need looks for.
 func Run(t testing.TB, dir string, command ...string) string {
@@ -179,7 +183,11 @@ func run(t testing.TB, dir string, env []string, output func(*exec.Cmd) ([]byte,
 	}
 	cmd := exec.Command(program, command[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(cmd.Environ(), env...)
+	cmd.Env = cmd.Environ()
+	if len(command) > 1 && command[0] == "go" && command[1] == "build" {
+		cmd.Env = append(cmd.Env, GoBuild...)
+	}
+	cmd.Env = append(cmd.Env, env...)
 	out, err := output(cmd)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		out = append(out, exit.Stderr...)
