@@ -19,7 +19,7 @@ import (
 )
 
 // smallDemo is enough to see that all stages work together.
-var smallDemo = demoSize{perf: 300, pprof: 1000, compare: 30, blocks: 2}
+var smallDemo = demoSize{perf: 300, pprof: 400, compare: 30, blocks: 2}
 
 func testDemo(t *testing.T) (d *demo, stdout *bytes.Buffer) {
 	t.Helper()
