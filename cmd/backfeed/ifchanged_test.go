@@ -73,7 +73,7 @@ func TestRerecord(t *testing.T) {
 	profile := filepath.Join(dir, "default.pgo")
 	emit := func(t *testing.T, name string, flags ...string) string {
 		t.Helper()
-		testtool.Run(t, dir, filepath.Join(dir, "demo"), "-n", "1500", "-cpuprofile", name)
+		testtool.Run(t, dir, filepath.Join(dir, "demo"), "-n", "1000", "-cpuprofile", name)
 		code, _, errs := runCLI(t, append([]string{"emit", "go", filepath.Join(dir, name), "-o", profile}, flags...)...)
 		if code != exitDone {
 			t.Fatalf("exit code %d: %s", code, errs)
