@@ -115,6 +115,9 @@ func (b *builder) tests(ctx context.Context, c files, dir, arch, name, pkg strin
 func (b *builder) command(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	if name == "go" { // compilers end soon
+		cmd.Env = append(cmd.Env, "GOGC=off", "GOMEMLIMIT=1GiB")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %v: %w\n%s", name, args, err, out)
 	}

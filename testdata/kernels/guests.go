@@ -25,6 +25,19 @@ var counted = []string{"-icount", "shift=0,sleep=off"}
 // counted reports whether the guest's clock goes by instructions.
 func (g guest) counted() bool { return slices.Contains(g.qemu, counted[0]) }
 
+// What clocks go by.
+const (
+	byTime         = "time"
+	byInstructions = "instructions"
+)
+
+func (g guest) clock() string {
+	if g.counted() {
+		return byInstructions
+	}
+	return byTime
+}
+
 // guests are Debian 11 to 13, which most servers run, and the newest kernel there is. The processor of the
 // AArch64 machine has a PMU.
 var guests = []guest{

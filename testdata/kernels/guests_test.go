@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,5 +53,23 @@ func TestSets(t *testing.T) {
 	check("aside", aside, all)
 	for arch, names := range asideOn {
 		check("aside on "+arch, names, all)
+	}
+}
+
+// TestClock: each guest is of those whose clocks go by one or the other, and there are some of both.
+func TestClock(t *testing.T) {
+	n := map[string]int{}
+	for _, g := range guests {
+		for _, clock := range []string{"", byTime, byInstructions} {
+			if o := (options{clock: clock}); o.has(g) {
+				n[clock]++
+			}
+		}
+	}
+	if n[byTime] == 0 || n[byInstructions] == 0 || n[byTime]+n[byInstructions] != n[""] || n[""] != len(guests) {
+		t.Errorf("%d guests: %v", len(guests), n)
+	}
+	if err := command([]string{"-clock", "hours"}, io.Discard); err == nil || !strings.Contains(err.Error(), `not by "hours"`) {
+		t.Errorf("-clock hours: %v", err)
 	}
 }

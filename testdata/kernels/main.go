@@ -26,9 +26,15 @@ type options struct {
 	cache  string
 	logs   string
 	run    *regexp.Regexp
+	clock  string
 	update bool
 	guests int
 	names  []string
+}
+
+// has reports whether a guest is asked for.
+func (o *options) has(g guest) bool {
+	return (len(o.names) == 0 || slices.Contains(o.names, g.String())) && (o.clock == "" || o.clock == g.clock())
 }
 
 func main() {
@@ -46,6 +52,7 @@ func command(args []string, out io.Writer) error {
 	fs.StringVar(&o.logs, "logs", "", "write the console of each guest to a file in `dir`")
 	fs.BoolVar(&o.update, "update", false, "fetch kernels again, for newer ones")
 	fs.IntVar(&o.guests, "j", 2, "boot `n` guests at once, and as many whose clocks go by instructions")
+	fs.StringVar(&o.clock, "clock", "", "boot only guests whose clocks go by `what`: time or instructions")
 	run := fs.String("run", "", "run only those jobs whose name matches `regexp`")
 	fs.Usage = func() {
 		fmt.Fprintln(fs.Output(), "usage: go run ./testdata/kernels [flags] [GUEST...]")
@@ -60,6 +67,9 @@ func command(args []string, out io.Writer) error {
 	var err error
 	if o.run, err = regexp.Compile(*run); err != nil {
 		return err
+	}
+	if o.clock != "" && o.clock != byTime && o.clock != byInstructions {
+		return fmt.Errorf("-clock: clocks go by %s or %s, not by %q", byTime, byInstructions, o.clock)
 	}
 	o.names = fs.Args()
 	for _, name := range o.names {
@@ -88,7 +98,7 @@ func matrix(ctx context.Context, o options, out io.Writer) error {
 
 	var results []*result
 	for _, g := range guests {
-		if len(o.names) == 0 || slices.Contains(o.names, g.String()) {
+		if o.has(g) {
 			results = append(results, &result{guest: g})
 		}
 	}
