@@ -51,7 +51,7 @@ const (
 // execution count. An offset that is no instruction's makes llvm-bolt drop the
 // whole procedure. See bolt/include/bolt/Profile/DataReader.h in LLVM.
 func WriteBOLT(w io.Writer, p *infer.Profile, rec *sample.Recording, opt BOLTOptions) (BOLTStats, error) {
-	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return ip.Image.Go == "" })
+	ip, err := pickForBOLT(p, opt.Image)
 	if err != nil {
 		return BOLTStats{}, fmt.Errorf("bolt: %w", err)
 	}
@@ -59,6 +59,16 @@ func WriteBOLT(w io.Writer, p *infer.Profile, rec *sample.Recording, opt BOLTOpt
 		return BOLTStats{}, fmt.Errorf("bolt: %s: %w: a Go program does not survive llvm-bolt, which moves code without pclntab", ip.ID, ErrUnfit)
 	}
 	return writeBOLT(w, newView(ip, countsOf(p, rec)))
+}
+
+// pickForBOLT returns the image that want names; for "", the largest of those that llvm-bolt can do all it does to, which
+// needs relocations: a library of the system has none, however many of the samples are its own.
+func pickForBOLT(p *infer.Profile, want string) (*infer.ImageProfile, error) {
+	fits := func(ip *infer.ImageProfile) bool { return ip.Image.Go == "" }
+	if ip := Largest(p, func(ip *infer.ImageProfile) bool { return fits(ip) && ip.Image.KeepsRelocations() }); want == "" && ip != nil && fits(ip) && ip.Image.KeepsRelocations() {
+		return ip, nil
+	}
+	return pick(p, want, fits)
 }
 
 func writeBOLT(w io.Writer, v *view) (BOLTStats, error) {

@@ -3,6 +3,8 @@ package feedback
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -130,5 +132,40 @@ func TestBOLTRefuses(t *testing.T) {
 	}
 	if out.Len() > 0 {
 		t.Errorf("%d bytes written", out.Len())
+	}
+}
+
+// TestBOLTPick: of two images, the one that keeps its relocations is the choice, however many samples a library has.
+func TestBOLTPick(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(dir, "f.c")
+	if err := os.WriteFile(src, []byte("int f(int x) { return x ? f(x - 1) : 0; }\nint main(int n, char **v) { return f(n); }\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	built := func(name string, samples uint64, flags ...string) *infer.ImageProfile {
+		path := filepath.Join(dir, name)
+		testtool.Run(t, dir, append(append([]string{"gcc"}, flags...), "-O1", "-o", path, src)...)
+		im, err := image.Open(path, image.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { im.Close() })
+		return &infer.ImageProfile{ID: sample.ImageID{Path: path}, Image: im, Samples: samples}
+	}
+	app, lib := built("app", 30, "-Wl,--emit-relocs"), built("lib.so", 50, "-shared", "-fPIC")
+	gopher := &infer.ImageProfile{ID: sample.ImageID{Path: "/bin/gopher"}, Image: &image.Image{Go: "go1.26"}, Samples: 90}
+	for _, tt := range []struct {
+		name   string
+		images []*infer.ImageProfile
+		asked  string
+		want   *infer.ImageProfile
+	}{
+		{"one with relocations", []*infer.ImageProfile{gopher, lib, app}, "", app},
+		{"none with relocations", []*infer.ImageProfile{gopher, lib}, "", lib},
+		{"asked for", []*infer.ImageProfile{lib, app}, lib.ID.Path, lib},
+	} {
+		if got, err := pickForBOLT(&infer.Profile{Images: tt.images}, tt.asked); err != nil || got != tt.want {
+			t.Errorf("%s: %v, %v, want %s", tt.name, got, err, tt.want.ID.Path)
+		}
 	}
 }

@@ -130,6 +130,18 @@ func opened(f *os.File, read func(im *Image, size int64) error) (*Image, error) 
 	return im, nil
 }
 
+// KeepsRelocations reports whether the linker left the relocations of code in the file
+// (--emit-relocs), beside those that are applied where it is loaded.
+func (im *Image) KeepsRelocations() bool {
+	if im.elf == nil {
+		return false
+	}
+	return slices.ContainsFunc(im.elf.Sections, func(s *elf.Section) bool {
+		return (s.Type == elf.SHT_RELA || s.Type == elf.SHT_REL) && s.Flags&elf.SHF_ALLOC == 0 &&
+			int(s.Info) < len(im.elf.Sections) && im.elf.Sections[s.Info].Flags&elf.SHF_EXECINSTR != 0
+	})
+}
+
 func (im *Image) readHeaders() (err error) {
 	if im.Arch, err = checkHeader(im.file, elf.ET_EXEC, elf.ET_DYN); err != nil {
 		return err

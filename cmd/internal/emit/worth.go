@@ -16,14 +16,15 @@ import (
 // muchTime the share from which what has it instead is named.
 const littleTime, muchTime = 0.1, 0.2
 
-// elsewhere says where the time is if little of it is in the images that a profile is about. Who names an image, of a store
-// of many programs, knows that the others have time too.
+// elsewhere says where the time is if little of it is in the images that a profile is about, or another has more: the
+// format's choice, of a program that its compiler did not make, may be a library of the system. Who names an image, of a
+// store of many programs, knows that the others have time too.
 func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []string {
 	if opt.Image != "" {
 		return nil
 	}
 	var all, in uint64
-	others := map[string]uint64{}
+	others := map[string]uint64{} // by image, "" is the kernel
 	for _, c := range src.Recording.Counts {
 		if c.Event.Name != src.Profile.Event.Name {
 			continue
@@ -33,19 +34,26 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 			if slices.ContainsFunc(about, func(id sample.ImageID) bool { return id.Key() == ic.ID.Key() }) {
 				in += ic.Samples()
 			} else {
-				others["in "+ic.ID.Path] += ic.Samples()
+				others[ic.ID.Path] += ic.Samples()
 			}
 		}
-		others["in the kernel"] += c.Lost[sample.LostKernel]
+		others[""] += c.Lost[sample.LostKernel]
 	}
-	if float64(in) >= littleTime*float64(all) {
-		return nil
-	}
+	little, more := float64(in) < littleTime*float64(all), false
 	var where []string
-	for _, place := range report.MostFirst(others) {
-		if n := others[place]; float64(n) >= muchTime*float64(all) {
-			where = append(where, fmt.Sprintf("; %s are %s", report.Share(n, all), place))
+	for _, path := range report.MostFirst(others) {
+		n := others[path]
+		switch {
+		case float64(n) < muchTime*float64(all):
+		case path == "":
+			where = append(where, fmt.Sprintf("; %s are in the kernel", report.Share(n, all)))
+		default:
+			more = more || n > in
+			where = append(where, fmt.Sprintf("; %s are in %s, of which --image %[2]s would have it", report.Share(n, all), path))
 		}
+	}
+	if !little && !more {
+		return nil
 	}
 	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", report.Share(in, all), strings.Join(where, ""))}
 }

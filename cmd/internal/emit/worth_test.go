@@ -36,27 +36,34 @@ func TestWorth(t *testing.T) {
 	}
 }
 
-// TestElsewhere: a profile about little of the time says so, and where the time is, unless its image was asked for.
+// TestElsewhere: a profile about little of the time, or about less than another image has, says so, and where the time is,
+// unless its image was asked for.
 func TestElsewhere(t *testing.T) {
-	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"})
 	app, lib := sample.ImageID{Path: "/bin/app", Build: sample.BuildID{1}}, sample.ImageID{Path: "/lib/libz.so", Build: sample.BuildID{2}}
-	c.AddSample(c.Image(app), 16, 9)
-	c.AddSample(c.Image(lib), 16, 31)
-	c.Lose(sample.LostKernel, 60)
-	src := &input.Session{Recording: &sample.Recording{Counts: []*sample.Counts{c}}, Profile: &infer.Profile{Event: sample.Event{Name: "cpu-clock"}}}
-	const little = "this profile is about 9.0% of the samples, and can save no more of the time; 60.0% are in the kernel; 31.0% are in /lib/libz.so"
+	of := func(inApp, inLib, inKernel uint64) *input.Session {
+		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"})
+		c.AddSample(c.Image(app), 16, inApp)
+		c.AddSample(c.Image(lib), 16, inLib)
+		c.Lose(sample.LostKernel, inKernel)
+		return &input.Session{Recording: &sample.Recording{Counts: []*sample.Counts{c}}, Profile: &infer.Profile{Event: sample.Event{Name: "cpu-clock"}}}
+	}
+	const little = "this profile is about 9.0% of the samples, and can save no more of the time; 60.0% are in the kernel; 31.0% are in /lib/libz.so, of which --image /lib/libz.so would have it"
+	const less = "this profile is about 16.7% of the samples, and can save no more of the time; 57.4% are in /lib/libz.so, of which --image /lib/libz.so would have it; 25.9% are in the kernel"
 	for _, tt := range []struct {
 		name  string
+		src   *input.Session
 		image string
 		about []sample.ImageID
 		want  []string
 	}{
-		{"little", "", []sample.ImageID{app}, []string{little}},
-		{"asked for", "/bin/app", []sample.ImageID{app}, nil},
-		{"enough", "", []sample.ImageID{lib}, nil},
-		{"both", "", []sample.ImageID{app, lib}, nil},
+		{"little", of(9, 31, 60), "", []sample.ImageID{app}, []string{little}},
+		{"asked for", of(9, 31, 60), "/bin/app", []sample.ImageID{app}, nil},
+		{"enough", of(9, 31, 60), "", []sample.ImageID{lib}, nil},
+		{"both", of(9, 31, 60), "", []sample.ImageID{app, lib}, nil},
+		{"less than another", of(9, 31, 14), "", []sample.ImageID{app}, []string{less}},
+		{"more than another", of(40, 31, 0), "", []sample.ImageID{app}, nil},
 	} {
-		if got := elsewhere(src, Options{Image: tt.image}, tt.about...); !slices.Equal(got, tt.want) {
+		if got := elsewhere(tt.src, Options{Image: tt.image}, tt.about...); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
