@@ -161,7 +161,7 @@ fn turn(mut x: u64, n: u64) -> u64 {
 }
 fn main() {
     let mut x = 27;
-    for i in 0..200 {
+    for i in 0..40 {
         x = turn(x, 1_000_000 + i);
     }
     println!("{x}");
