@@ -36,6 +36,7 @@ func (s *Session) Proc(want string) (*infer.ImageProfile, *infer.Result, error) 
 		func(sym image.Symbol) bool { return image.Demangle(sym.Name) == name },
 		func(sym image.Symbol) bool { return image.DemangleShort(sym.Name) == name },
 		func(sym image.Symbol) bool { return strings.HasSuffix(image.DemangleShort(sym.Name), "::"+name) },
+		func(sym image.Symbol) bool { return strings.HasSuffix(sym.Name, "/"+name) }, // of Go, from the package's own name on
 		func(sym image.Symbol) bool { return strings.HasSuffix(sym.Name, "."+name) }, // of a Go package
 		func(sym image.Symbol) bool {
 			return like(sym.Name) || like(image.Demangle(sym.Name))

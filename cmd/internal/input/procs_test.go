@@ -12,8 +12,8 @@ import (
 func TestProcNamed(t *testing.T) {
 	var ip infer.ImageProfile
 	ip.ID.Path = "/opt/prog"
-	for i, name := range []string{"main", "mainly", "_ZN3geo4areaEi", "_ZN3geo4areaEd", "_ZN3geo5widthEi", "pkg.(*T).get", "idle"} {
-		ip.Procs = append(ip.Procs, &infer.Result{Samples: uint64(6 - i), Proc: &image.Proc{Symbol: image.Symbol{Name: name, Addr: image.Addr(16 * i)}}})
+	for i, name := range []string{"main", "mainly", "_ZN3geo4areaEi", "_ZN3geo4areaEd", "_ZN3geo5widthEi", "pkg.(*T).get", "idle", "a.org/geo/line.(*T).Len", "a.org/geo/line.(*T).Len-fm", "a.org/geo/online.(*T).Len"} {
+		ip.Procs = append(ip.Procs, &infer.Result{Samples: uint64(max(0, 6-i)), Proc: &image.Proc{Symbol: image.Symbol{Name: name, Addr: image.Addr(16 * i)}}})
 	}
 	s := &Session{Profile: &infer.Profile{Images: []*infer.ImageProfile{&ip}}}
 	for _, tt := range []struct {
@@ -29,6 +29,8 @@ func TestProcNamed(t *testing.T) {
 		{"width", "_ZN3geo5widthEi", fail.Other},
 		{"(*T).get", "pkg.(*T).get", fail.Other},
 		{"idle", "idle", fail.Other},
+		{"line.(*T).Len", "a.org/geo/line.(*T).Len", fail.Other},
+		{"geo/line.(*T).Len", "a.org/geo/line.(*T).Len", fail.Other},
 		{"geo::area", "", fail.Usage},
 		{"area", "", fail.Usage},
 		{"(((", "", fail.Nothing},
