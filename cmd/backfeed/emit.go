@@ -10,6 +10,7 @@ import (
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/prose"
+	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/terminal"
 	"backfeed/feedback"
 	"backfeed/sample"
@@ -150,6 +151,9 @@ func (c *cli) emit(out, keep string, write emit.Format, src *input.Session, opt 
 		c.warn("%s", s)
 	}
 	if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
+		if id, n := src.Unfound(); n > src.Profile.Samples.Used { // what was looked at instead is not what the user means
+			err = fmt.Errorf("%w; %s, which has %s of the samples, was not found: %w", err, report.Clean(id.Path), report.Share(n, src.Profile.Samples.Total), src.Missing(id))
+		}
 		return fail.Wrap(fail.Nothing, err)
 	}
 	if err != nil {

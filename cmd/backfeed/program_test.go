@@ -292,6 +292,26 @@ func TestMoved(t *testing.T) {
 	}
 }
 
+// TestProgramMissing: where the program itself was built anew, and a library that it ran was not, report and emit name the program.
+func TestProgramMissing(t *testing.T) {
+	program := compile(t)
+	rec, err := sample.Decode([]byte(testtool.Read(t, recordOfCall(t, program, "drive", "work"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := rec.Counts[0]
+	gone := sample.ImageID{Path: filepath.Join(filepath.Dir(program), "gone"), Build: sample.BuildID{1}}
+	c.Images = append(c.Images, &sample.ImageCounts{ID: gone, At: map[sample.Offset]uint64{16: 100 * c.Total}})
+	c.Total *= 101
+	path := testtool.Write(t, t.TempDir(), "rec", string(rec.Encode()))
+	if out := must(t, "report", path); !strings.Contains(out, "program: gone, 99.0% of the samples, which was not found") {
+		t.Errorf("report:\n%s", out)
+	}
+	if code, _, stderr := runCLI(t, "emit", "go", path, "-o", filepath.Join(t.TempDir(), "default.pgo")); code != exitNothing || !strings.Contains(stderr, "not a Go program; "+gone.Path+", which has 99.0% of the samples, was not found: ") {
+		t.Errorf("emit go: exit code %d, message %q", code, stderr)
+	}
+}
+
 // TestNoBuildID: an image that was recorded without a build ID is taken by its
 // path, and the user is told so.
 func TestNoBuildID(t *testing.T) {

@@ -38,6 +38,26 @@ func (s *Session) TellImages(rec *sample.Recording) {
 	}
 }
 
+// Unfound returns the image with the most samples of those that were looked for and not found, and its samples, of the event
+// that was inferred from; none if all were found.
+func (s *Session) Unfound() (most sample.ImageID, n uint64) {
+	if s.Profile == nil { // of functions and lines alone
+		return most, 0
+	}
+	missing := map[sample.ImageID]uint64{}
+	for _, c := range s.Recording.Counts {
+		for _, ic := range c.Images {
+			if c.Event.Name == s.Profile.Event.Name && s.Missing(ic.ID) != nil {
+				missing[ic.ID] += ic.Samples()
+			}
+		}
+	}
+	for _, id := range report.MostFirst(missing) {
+		return id, missing[id]
+	}
+	return most, 0
+}
+
 // tellKernel says why code of the kernel that was sampled is known by name alone.
 func (s *Session) tellKernel(sampled map[sample.ImageID]uint64) {
 	missing, total := map[sample.ImageID]uint64{}, uint64(0)

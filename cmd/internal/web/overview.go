@@ -106,13 +106,19 @@ func (v *View) recorded(o *report.Overview) []report.Fact {
 	}
 	if len(v.images) > 0 {
 		i := v.hottestImage()
+		name := path.Base(p.Images[i].ID.Path)
 		more := ""
 		if n := len(v.images) - 1; n == 1 {
 			more = ", and one other image"
 		} else if n > 1 {
 			more = fmt.Sprintf(", and %d other images", n)
 		}
-		add("program", "%s, %s of the samples%s", path.Base(p.Images[i].ID.Path), report.Share(v.images[i].samples, p.Samples.Total), more)
+		if id, n := v.src.Unfound(); n > v.images[i].samples {
+			add("program", "%s, %s of the samples, which was not found: what follows is of what else ran, of which %s has %s of the samples%s",
+				path.Base(id.Path), report.Share(n, p.Samples.Total), name, report.Share(v.images[i].samples, p.Samples.Total), more)
+		} else {
+			add("program", "%s, %s of the samples%s", name, report.Share(v.images[i].samples, p.Samples.Total), more)
+		}
 	}
 	if len(o.Sources) > 0 {
 		more := ""
