@@ -60,6 +60,7 @@ const (
 	SkipNoCallee Reason = "calls of wrappers that the compiler put nothing in"
 	SkipNoReturn Reason = "calls that do not return"
 	SkipUnseen   Reason = "calls between procedures without samples"
+	SkipUnshown  Reason = "indirect calls of which no sample shows the target" // though samples have callers: see GoStats.Blind
 	SkipAdded    Reason = "calls of the runtime that the compiler adds"
 	SkipSlow     Reason = "calls of functions that are inlined more often than they make them"
 )
@@ -229,8 +230,12 @@ func (g *goWriter) calls(r *infer.Result) {
 			continue
 		}
 		targets := g.sites.targets(r, i)
-		if len(targets) == 0 {
+		switch {
+		case len(targets) > 0:
+		case g.stats.Blind:
 			g.skip(SkipIndirect, r.Call[i].N)
+		default:
+			g.skip(SkipUnshown, r.Call[i].N)
 		}
 		for _, t := range targets {
 			if g.unseen(r, i, t.to) {

@@ -341,10 +341,11 @@ func TestGoPreprofile(t *testing.T) {
 	}
 }
 
-// TestGoBlind: a profile says whether callers were known, which tell where indirect calls lead.
+// TestGoBlind: a profile says whether callers were known, which tell where indirect calls lead; without, that they are missing, and with
+// them, that they do not show where some lead.
 func TestGoBlind(t *testing.T) {
 	for _, by := range []string{"", "stacks", "branches"} {
-		p := newProgram(t, "proc a@1 x1\nblock x1\none=a:2 call c x100\nproc c@9 x100\nblock x100\nc=c:10")
+		p := newProgram(t, "proc a@1 x1\nblock x1\none=a:2 call c x100\na:3 call ? x7\nproc c@9 x100\nblock x100\nc=c:10")
 		switch by {
 		case "stacks":
 			p.stack(7, "c", "one")
@@ -360,8 +361,12 @@ func TestGoBlind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if blind := by == ""; d.Blind != blind || st.Blind != blind {
+		blind := by == ""
+		if d.Blind != blind || st.Blind != blind {
 			t.Errorf("%q: the profile is blind: %v, its writer says %v", by, d.Blind, st.Blind)
+		}
+		if missing, few := st.Skipped[SkipIndirect], st.Skipped[SkipUnshown]; missing+few != 1 || (few == 1) == blind {
+			t.Errorf("%q: %d indirect calls for want of callers, %d that they do not show, want one", by, missing, few)
 		}
 	}
 }

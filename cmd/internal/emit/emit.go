@@ -177,6 +177,7 @@ var feedbackAdvice = map[feedback.Reason]string{
 	feedback.SkipUnseen:                            "record for longer",
 	feedback.SkipNoLine:                            "build without -ldflags=-w and do not strip",
 	feedback.SkipIndirect:                          "record with callers or branch records (perf record -b, record --calibrate), which see where calls lead",
+	feedback.SkipUnshown:                           "record for longer, or with --calibrate, which sees where more of them lead",
 	feedback.SkipUnknown:                           "record for longer",
 	feedback.SkipIncomplete:                        "compile with -fno-jump-tables what has a switch there; llvm-bolt leaves the blocks of the others in their order too",
 	feedback.SkipLang:                              "emit a profile for their compiler too",
