@@ -78,6 +78,22 @@ cp "$here"/../gojq/* gojq
 printf 'module gojq\n\ngo 1.24\n' >gojq/go.mod
 (cd gojq && go mod tidy 2>../gojq.log)
 
+mkdir -p caddy
+printf 'package main\n\nimport (\n\tcmd "github.com/caddyserver/caddy/v2/cmd"\n\t_ "github.com/caddyserver/caddy/v2/modules/standard"\n)\n\nfunc main() { cmd.Main() }\n' >caddy/main.go
+printf 'module caddy\n\ngo 1.26\n\nrequire github.com/caddyserver/caddy/v2 v2.11.9\n' >caddy/go.mod
+(cd caddy && go mod tidy 2>../caddy.log)
+mkdir -p caddy-site/pages caddy-site/few
+for i in {1..200}; do
+	seq "$((i * 7))" >"caddy-site/pages/$i.txt"
+	printf '{{$n := %d}}<h1>{{$n}}</h1>{{if eq $n 7}}seven{{else}}{{$n}}{{end}} {{.Req.URL.Path | upper}} {{range splitList "," "a,b,c"}}<p>{{.}}</p>{{end}}{{include "/pages/%d.txt"}}\n' "$i" "$i" >"caddy-site/$i.html"
+	printf '# Page %d\n\n*one* **two** [three](/pages/%d.txt)\n\n- a\n- b\n\n| x | y |\n| - | - |\n| 1 | 2 |\n' "$i" "$i" >"caddy-site/$i.md"
+done
+cp caddy-site/pages/?.txt caddy-site/few
+for i in {1..200}; do
+	printf 'GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n' "/pages/$i.txt" '' "/$((i % 50 + 1)).html" '' "/none/$i" '' "/kind/$i?a=b" $'Cookie: kind=1\r\nUser-Agent: browser\r\n' \
+		"/$((i % 20 + 1)).html" $'Accept-Encoding: gzip\r\n' "/pages/$i.txt" $'Range: bytes=20-99\r\n' "/behind/$i.md" '' "/behind/pages/$i.txt" $'Accept-Encoding: zstd\r\n' /list/ $'Accept: application/json\r\n'
+done >caddy.requests
+
 debian python3.11 python
 printf '*static*\nmath mathmodule.c\n_struct _struct.c\n_json _json.c\n' >python/Modules/Setup.local
 (cd python && ./configure -q --disable-test-modules --without-ensurepip CC=clang-19 >../python.log 2>&1)
