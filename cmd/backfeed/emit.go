@@ -19,8 +19,8 @@ import (
 var emitCmd = &command{
 	name: "emit", args: "go|llvm|gcc|bolt|propeller SRC... [--symfs DIR] [-o FILE]", short: "write a profile for a compiler or post-link optimiser",
 	reads: symfsHelp,
-	long: `With --image, that image alone is inferred, which of a whole machine's store takes a fraction of the time. Without, llvm is given all images that its compilers made, the others the one with the most samples
-that the format fits. A profile that would be of no use is not written. The program's file must be there as it
+	long: `With --image, that image alone is inferred, which of a whole machine's store takes a fraction of the time. Without, llvm is given all images with lines but Go's, bolt the one with the most samples of those that keep their
+relocations, and the others the one with the most that the format fits. A profile that would be of no use is not written. The program's file must be there as it
 ran, so keep the binaries that you deploy: backfeed knows them by their build IDs.`,
 	sub: []*command{
 		emitCommand("go", "a profile for go build -pgo", `Go's compiler reads `+"`-pgo=FILE`"+`, or the file default.pgo if it lies beside package main. It inlines hot calls, and turns

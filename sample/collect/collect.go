@@ -73,6 +73,7 @@ type Stats struct {
 
 	Throttled   uint64      // times that the kernel stopped sampling for a moment, to save its time
 	Times       []EventTime // by event, as they were asked for
+	Began       uint64      // threads that began meanwhile, by the kernel's events: of each, what it runs until its first period ends has no sample
 	LostRecords uint64      // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
 }
 

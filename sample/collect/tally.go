@@ -148,6 +148,7 @@ func (t *tally) record(rec *record) error {
 		if err == nil {
 			t.spaces.Fork(task.pid, task.parent)
 			t.threads.Begin(task.tid, task.parentTID)
+			t.stats.Began++
 		}
 		return err
 	case typeExit:

@@ -95,6 +95,20 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestBegan: threads that begin are counted, those of a process like processes, and ends and execs are not.
+func TestBegan(t *testing.T) {
+	ta := newTally()
+	feed(t, ta, [][]byte{
+		raw(typeFork, 0, 2, 1, 2, 1, uint64(15), id(1, 15)),
+		raw(typeComm, miscCommExec, 2, 2, "b", id(2, 16)),
+		raw(typeFork, 0, 2, 2, 3, 2, uint64(17), id(2, 17)),
+		raw(typeExit, 0, 2, 2, 3, 2, uint64(18), id(3, 18)),
+	})
+	if ta.stats.Began != 2 {
+		t.Errorf("%d threads began, want 2", ta.stats.Began)
+	}
+}
+
 // TestTallySplit: samples have the names that their threads had when they were taken, the processor of their ring, and the
 // slice of their time; all of them do, the lost ones too.
 func TestTallySplit(t *testing.T) {

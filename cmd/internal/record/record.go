@@ -222,6 +222,7 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 			l.tellTimers(hz)
 		}
 	}
+	l.tellBegan(rec, stats)
 	l.tellTimes(stats.Times)
 	for _, e := range stats.Times {
 		if e.Missed > 0 {
@@ -232,6 +233,24 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 	l.tellLostRecords(stats.LostRecords)
 	if stats.Throttled > 0 {
 		l.Notify.Warn("the kernel stopped sampling %d times for a moment, to save time: counts of hot code may be low; a lower -F avoids that", stats.Throttled)
+	}
+}
+
+// manyBegan is how many threads may begin for each sample before it matters that the first period of each has none: where
+// each ran for that long or longer, they miss half a period each, an eighth of what samples stand for.
+const manyBegan = 0.25
+
+// tellBegan says that short processes have fewer samples than their share, where there are many. The kernel begins a
+// thread's timer with a whole period: of `make`, whose 2400 children run for half a millisecond each, 997 Hz took a
+// tenth of the samples that there was time for.
+func (l Live) tellBegan(rec *sample.Recording, stats *collect.Stats) {
+	for _, c := range rec.Counts {
+		if c.Event.Unit == "ns" && float64(stats.Began) > manyBegan*float64(c.Delivered()) && c.Delivered() > 0 {
+			period := time.Duration(c.Event.Period)
+			l.Notify.Warn("%d threads and processes began meanwhile, and the kernel takes the first sample of each after %v of its time: shares lean to those that run for longer; a higher -F misses less, and record -a or --calibrate, as root, sample processors, not threads",
+				stats.Began, period.Round(max(period/1000, 1)))
+			return
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 )
@@ -88,5 +90,38 @@ func TestRunOf(t *testing.T) {
 	}
 	if r := collect.RunOf(began, nil, nil); r.Usage != (sample.Usage{}) || r.Command != nil {
 		t.Errorf("without a command, %+v", r)
+	}
+}
+
+// heard keeps what it is warned of.
+type heard struct {
+	report.Quiet
+	all []string
+}
+
+func (h *heard) Warn(format string, args ...any) { h.all = append(h.all, fmt.Sprintf(format, args...)) }
+
+// TestBegan: where short processes have fewer samples than their share, that is said, and not where there are few of them.
+func TestBegan(t *testing.T) {
+	clock, pages := sample.Event{Name: "cpu-clock", Period: 1003009, Unit: "ns"}, sample.Event{Name: "page-faults", Period: 1}
+	for _, tt := range []struct {
+		name    string
+		ev      sample.Event
+		samples uint64
+		began   uint64
+		want    string
+	}{
+		{"children of make", clock, 185, 2425, "2425 threads and processes began meanwhile, and the kernel takes the first sample of each after 1.003ms of its time"},
+		{"a shell's few", clock, 185, 20, ""},
+		{"no timer", pages, 185, 2425, ""},
+		{"no samples", clock, 0, 2425, ""},
+	} {
+		c := sample.NewCounts(sample.CPU{}, tt.ev)
+		c.AddSample(c.Image(sample.ImageID{Path: "/bin/make"}), 16, tt.samples)
+		var h heard
+		Live{Notify: &h}.tellBegan(&sample.Recording{Counts: []*sample.Counts{c}}, &collect.Stats{Began: tt.began})
+		if got := strings.Join(h.all, "\n"); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q in it", tt.name, got, tt.want)
+		}
 	}
 }
