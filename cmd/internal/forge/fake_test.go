@@ -233,7 +233,9 @@ type world struct {
 
 func newWorld(t *testing.T, kind string) *world {
 	testtool.Need(t, "git")
-	t.Setenv("HOME", t.TempDir()) // no settings of a user
+	home := t.TempDir() // no settings of a user, and none that wait for a disk or tidy up what is removed soon
+	testtool.Write(t, home, ".gitconfig", "[core]\n\tfsync = none\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n")
+	t.Setenv("HOME", home)
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	for _, v := range []string{"GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"} {
 		t.Setenv(v, "")
