@@ -174,7 +174,7 @@ func TestFollowSpeed(t *testing.T) {
 	speed := map[string]float64{}
 	for _, loop := range []string{"adds", "divs", "chase"} {
 		l := levelsOf(t, exe, loop)
-		before := undisturbed(t, exe, loop, 200)
+		before := undisturbed(t, exe, loop, 400)
 		var seen [4][]Stretch // by level
 		rec, stats, err := Follow(t.Context(), FollowOptions{
 			Options: Options{Command: []string{exe, loop, "1000"}, MaxCPU: 4, Frequency: 499},
@@ -204,7 +204,7 @@ func TestFollowSpeed(t *testing.T) {
 		if f.Refused != "" {
 			t.Skip(f.Refused)
 		}
-		truth := (before + undisturbed(t, exe, loop, 200)) / 2
+		truth := (before + undisturbed(t, exe, loop, 400)) / 2
 		t.Logf("%s: %.4f ns an instruction; %d stops of %v (99 %%: %v, %v at most); fixed costs %v ± %v, of each hit %v; %d at their address, %d at the limit, %d disturbed",
 			loop, truth, f.Stops, f.Median, f.P99, f.Longest, f.Fixed, f.SD, f.HitCost, f.Ends[StretchHit], f.Ends[StretchLimit], f.Ends[StretchEvent])
 		if f.Ends[StretchHit] < 20 {
