@@ -55,8 +55,8 @@ var guests = []guest{
 const nobody = 65534
 
 // aside are tests that need a compiler, or measure what an emulated processor tells nothing of: how fast it
-// is, where in the code its interrupts fall, and how long a program takes to start.
-const aside = "^(TestMeasure.*|TestFollowSpeed|TestPrograms|TestGenerate|TestCallers|TestRecordRate|TestRecordCommand)$"
+// is, where in the code its interrupts fall, how long a program stands, and how long it takes to start.
+const aside = "^(TestMeasure.*|TestFollowSpeed|TestFollowBudget|TestPrograms|TestGenerate|TestCallers|TestRecordRate|TestRecordCommand)$"
 
 // asideOn are more of them, by processor. TestWalkOps compares with one: of x86-64, QEMU 7.2 has the carry of BLSI
 // wrong (its issue 1370).
