@@ -2,9 +2,13 @@ package prose
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
+
+// item is what an item of a list begins with. A longer number is the end of a sentence.
+var item = regexp.MustCompile(`^(-|[1-9][0-9]?\.) `)
 
 // Wrap fills the paragraphs and list items of text to width. Code stays as it is. Tables are
 // aligned where they fit, and else printed row by row; so are definitions, which commands' help has: a term,
@@ -16,11 +20,7 @@ func Wrap(text string, width int) string {
 	var defs []definition
 	flush := func() {
 		if len(para) > 0 {
-			indent := ""
-			if strings.HasPrefix(para[0], "- ") {
-				indent = "  "
-			}
-			Fill(&b, strings.Join(para, " "), "", indent, width)
+			Fill(&b, strings.Join(para, " "), "", strings.Repeat(" ", len(item.FindString(para[0]))), width)
 		}
 		if len(table) > 0 {
 			printTable(&b, table, width)
@@ -44,7 +44,7 @@ func Wrap(text string, width int) string {
 			flush()
 			b.WriteString(line + "\n")
 			continue
-		case strings.HasPrefix(line, "- "):
+		case item.MatchString(line):
 			flush()
 		}
 		if term, meaning, ok := Defined(line, len(defs) > 0, all[i+1:]); ok {
@@ -73,7 +73,7 @@ func (d *definition) add(line string) {
 // Defined takes apart a line that begins a definition. Among others, one may be a term alone, if what it means
 // follows.
 func Defined(line string, among bool, next []string) (term, meaning string, ok bool) {
-	if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, " ") { // an item of a list, and what goes on in one
+	if item.MatchString(line) || strings.HasPrefix(line, " ") { // an item of a list, and what goes on in one
 		return "", "", false
 	}
 	if term, meaning, ok := strings.Cut(line, "  "); ok && len(term) < 24 && strings.TrimSpace(meaning) != "" {

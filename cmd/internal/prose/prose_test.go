@@ -32,8 +32,8 @@ func TestTables(t *testing.T) {
 
 // TestWrapList: items of lists go on below their first word.
 func TestWrapList(t *testing.T) {
-	const text = "Things:\n\n- one two three\n  four five\n- six\n\n- a\n  b\n"
-	const want = "Things:\n\n- one two\n  three four\n  five\n- six\n\n- a b\n"
+	const text = "Things:\n\n- one two three\n  four five\n- six\n\n- a\n  b\n\n1. go on\n   and on\n2. end\n"
+	const want = "Things:\n\n- one two\n  three four\n  five\n- six\n\n- a b\n\n1. go on and\n   on\n2. end\n"
 	if got := Wrap(text, 12); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
