@@ -93,3 +93,19 @@ func TestTree(t *testing.T) {
 		t.Errorf("%q fails", got)
 	}
 }
+
+// TestCarriedSays: what a build by a profile has inlined is not lost for good, and the gate says how to go on.
+func TestCarriedSays(t *testing.T) {
+	if g := Carried(0.95, Usual); !g.OK() {
+		t.Errorf("95 %% fail: %+v", g)
+	}
+	g := Carried(0.8, Usual)
+	if g.OK() {
+		t.Fatal("80 % pass")
+	}
+	for _, want := range []string{"inlined", "image"} {
+		if !strings.Contains(g.Reason, want) {
+			t.Errorf("no %q in %q", want, g.Reason)
+		}
+	}
+}

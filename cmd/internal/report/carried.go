@@ -34,7 +34,7 @@ func WriteCarried(w io.Writer, carried *stale.Carried, style Style) error {
 		case name == "":
 			name, why = p.Image.String(), "in no known procedure"
 		case p.Gone:
-			why = "it is gone"
+			why = "it is gone, or inlined everywhere"
 		}
 		t.Row(Integer(p.Lost), Integer(p.Samples), why, name)
 	}
