@@ -138,6 +138,27 @@ func TestGCCVersion(t *testing.T) {
 	}
 }
 
+// TestGCCSkips: why a procedure is left out says what to do about it: nothing about assembly, debug information about what
+// has none, and another compiler's profile about code that another compiler made.
+func TestGCCSkips(t *testing.T) {
+	for _, tt := range []struct {
+		producer, lang string
+		want           Reason
+	}{
+		{"", "", SkipNoLines}, // a library that was built without -g, linked in
+		{"GNU AS 2.40", "asm", SkipAssembly},
+		{"clang version 19", "c", SkipLang},
+	} {
+		p := newProgram(t, "proc f@10 x1\nblock x1\n-")
+		p.producer, p.lang = tt.producer, tt.lang
+		tr := newTree()
+		tr.image(p.view, gccDialect(12))
+		if len(tr.skipped) != 1 || tr.skipped[tt.want] != 1 {
+			t.Errorf("made by %q: %v, want 1 of %q", tt.producer, tr.skipped, tt.want)
+		}
+	}
+}
+
 func TestGCCRefuses(t *testing.T) {
 	p := newProgram(t, "proc f@10 x1\nblock x1\n-")
 	p.producer = "GNU C17 12.2.0"

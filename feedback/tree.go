@@ -13,7 +13,8 @@ import (
 const (
 	SkipNoLines    Reason = "procedures without line numbers"
 	SkipNoStart    Reason = "instructions of functions whose first line is unknown"
-	SkipLang       Reason = "procedures of languages that are not for this compiler"
+	SkipLang       Reason = "procedures of other languages or compilers"
+	SkipAssembly   Reason = "procedures in assembly"
 	SkipNoInstLine Reason = "instructions without a line"
 	SkipImageLines Reason = "images without a line table"
 )
@@ -112,8 +113,12 @@ func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
 		t.skip(SkipUnknown, r.Instructions())
 		return "", false
 	}
-	if !as.made(v.lines.Unit(r.Proc.Addr)) {
-		t.skip(SkipLang, r.Instructions())
+	if u := v.lines.Unit(r.Proc.Addr); u != (image.Unit{}) && !as.made(u) {
+		why := SkipLang
+		if u.Lang == "asm" {
+			why = SkipAssembly
+		}
+		t.skip(why, r.Instructions())
 		return "", false
 	}
 	for i := range r.Proc.Blocks {

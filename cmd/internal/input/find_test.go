@@ -168,6 +168,7 @@ func TestSessionImage(t *testing.T) {
 		{"file, recorded without a build ID", path, sample.ImageID{Path: "/usr/bin/app"}, true},
 		{"file of another build", path, sample.ImageID{Path: "/usr/bin/app", Build: sample.BuildID{1}}, false},
 		{"name", "app", sample.ImageID{Path: "/usr/bin/app", Build: id}, true},
+		{"file of another program", path, sample.ImageID{Path: "/usr/bin/other", Build: sample.BuildID{1}}, false},
 		{"another name", "ap", sample.ImageID{Path: "/usr/bin/app", Build: id}, false},
 	} {
 		ip := &infer.ImageProfile{ID: tt.id, Image: &image.Image{Build: id}}
@@ -175,6 +176,9 @@ func TestSessionImage(t *testing.T) {
 		got, err := s.Image(tt.want)
 		if (got == ip) != tt.found || (err == nil) != tt.found {
 			t.Errorf("%s: %v, %v", tt.name, got, err)
+		}
+		if other := err != nil && strings.Contains(err.Error(), "another build of it was recorded"); other != (tt.name == "file of another build") {
+			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (s *Session) choose(want string) error {
 		if i < 0 {
 			s.TellImages(s.Recording)
 			if first == nil {
-				first = noImage(want, build)
+				first = noImage(want, build, ids)
 			}
 			return first
 		}
@@ -76,12 +76,19 @@ func fileName(id sample.ImageID) string {
 	return filepath.Base(strings.TrimSuffix(id.Path, " (deleted)"))
 }
 
-// noImage is the error of an image that has no samples; build is that of the file at path want.
-func noImage(want string, build sample.BuildID) error {
-	if !build.IsZero() {
-		return fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s: another build of it was recorded (`backfeed images` lists those that have some; merge --onto carries samples over)", want, build)
+// noImage is the error of an image that has no samples; build is that of the file at path want. One of its name among
+// those that have some is taken for another build of it.
+func noImage(want string, build sample.BuildID, ids []sample.ImageID) error {
+	const list = "(`backfeed images` lists those that have some"
+	if build.IsZero() {
+		return fail.Errorf(fail.Nothing, "%s: no samples of such an image %s)", want, list)
 	}
-	return fail.Errorf(fail.Nothing, "%s: no samples of such an image (`backfeed images` lists those that have some)", want)
+	for _, id := range ids {
+		if fileName(id) == filepath.Base(want) {
+			return fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s: another build of it was recorded %s; merge --onto carries samples over)", want, build, list)
+		}
+	}
+	return fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s, or its name %s)", want, build, list)
 }
 
 // Asked returns how many samples were recorded of what was asked for: of one image, or of all.

@@ -288,5 +288,9 @@ func (s *Session) Image(want string) (*infer.ImageProfile, error) {
 	if i >= 0 {
 		return images[i], nil
 	}
-	return nil, noImage(want, id)
+	ids := make([]sample.ImageID, len(images))
+	for i, ip := range images {
+		ids[i] = ip.ID
+	}
+	return nil, noImage(want, id, ids)
 }
