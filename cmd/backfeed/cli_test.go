@@ -47,6 +47,7 @@ func TestExit(t *testing.T) {
 		{"emit go", exitUsage, "wrong number of arguments"},
 		{"images --symfs " + text + " " + good, exitUsage, "is not a directory"},
 		{"infer " + dir + "/absent", exitFailed, "no such file"},
+		{"list " + good + " main", exitFailed, "the procedure comes before the recordings"},
 		{"images --symfs " + dir + "/absent " + good, exitFailed, "no such file"},
 		{"import " + good + " -o " + dir + "/absent/out", exitFailed, "no such file"},
 		{"import " + good + " -o " + dir, exitFailed, "is a directory"},

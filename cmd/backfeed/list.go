@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"os"
 
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
@@ -63,6 +66,9 @@ func runList(c *cli, args []string) error {
 	}
 	v.Source = text
 	src, err := c.inferred(fs.Args()[1:], opt)
+	if _, there := os.Stat(fs.Arg(0)); errors.Is(err, os.ErrNotExist) && there == nil {
+		return fmt.Errorf("%w; %s is a file, and the procedure comes before the recordings: backfeed list PROC SRC", err, fs.Arg(0))
+	}
 	if err != nil {
 		return err
 	}
