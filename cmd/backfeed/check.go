@@ -46,7 +46,7 @@ func limits(fs *flagset.Set) *gate.Limits {
 	part := func(p *float64, name, usage string) { fs.Var((*flagset.Fraction)(p), name, usage) }
 	fs.Grouped(limitFlags, func() {
 		fs.Uint64Var(&lim.MinSamples, "min-samples", lim.MinSamples, "at least `N` samples: with 1000, a procedure with 1 % of the time has 10, and its share is known within a third")
-		part(&lim.MinUsed, "min-used", "at least this share of the samples has a place: code whose samples have none looks as if it never ran")
+		part(&lim.MinUsed, "min-used", "at least this share of the samples has a place, those of a kernel that is not read left out: code whose samples have none looks as if it never ran")
 		part(&lim.MinOwn, "min-own", "at least this share is in the program itself, Go's runtime left out: an idle server's profile is one of its runtime and libraries")
 		part(&lim.MinKnown, "min-known", "at least this share of the program's samples is in blocks of medium within-function confidence or better: known within a factor of 2")
 		fs.Alias("min-shape", "min-known")

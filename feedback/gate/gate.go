@@ -8,6 +8,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/source"
+	"backfeed/sample"
 )
 
 // A Unit says what the numbers of a Gate are.
@@ -69,11 +70,12 @@ func Recording(p *infer.Profile, ip *infer.ImageProfile, otherID, recorded uint6
 			}
 		}
 	}
+	user := p.Samples.Total - p.Samples.Lost[sample.LostKernel] // most recordings have no others, and counts of the program need none
 	return []Gate{
-		{"samples", Samples, float64(p.Samples.Total), float64(lim.MinSamples), false, "record for longer, or merge recordings"},
-		atLeast("used", part(p.Samples.Used, p.Samples.Total), lim.MinUsed, "samples have no place; `backfeed images` says why"),
+		{"samples", Samples, float64(user), float64(lim.MinSamples), false, "record for longer, or merge recordings"},
+		atLeast("used", part(p.Samples.Used, user), lim.MinUsed, "samples have no place; `backfeed images` says why"),
 		atMost("other build ID", part(otherID, recorded), lim.MaxOtherID, "the files here are not those that ran"),
-		atLeast("own code", part(own, p.Samples.Total), lim.MinOwn, "the program itself hardly ran: was it idle?"),
+		atLeast("own code", part(own, user), lim.MinOwn, "the program itself hardly ran: was it idle?"),
 		atLeast("known within functions", part(known, placed), lim.MinKnown, "too little is sure of how often blocks ran; more samples help"),
 	}
 }

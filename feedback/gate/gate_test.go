@@ -8,6 +8,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/source"
+	"backfeed/sample"
 )
 
 // failing are the names of the gates that fail.
@@ -57,6 +58,16 @@ func TestRecording(t *testing.T) {
 				t.Errorf("%s, by %v: %q fails, want %q", tt.name, by, got, want)
 			}
 		}
+	}
+	// A recording that has the kernel's time as well, as calibrated ones do, is judged as one without.
+	served, of := recorded()
+	served.Samples.Total += 4000
+	served.Samples.Lost = map[sample.Loss]uint64{sample.LostKernel: 4000}
+	if got := failing(Recording(served, of, 0, 5200, Limits{MinSamples: 1000, MinUsed: 0.9, MinOwn: 0.6})...); got != "" {
+		t.Errorf("beside the kernel's samples, %q fails", got)
+	}
+	if got := failing(Recording(served, of, 0, 5200, Limits{MinSamples: 1001})...); got != "samples" {
+		t.Errorf("samples of the kernel count: %q fails, want samples", got)
 	}
 	p, ip := recorded()
 	ip.Image.Go = "" // then these are procedures of any program
