@@ -43,12 +43,14 @@ type Counters struct {
 
 // A Kind is what counters count (gcov-counter.def).
 //
-// gcc 12 crashes if a function has counters of some kinds but none of indirect calls or of frequent
-// values although it has several places that want them (compute_value_histograms in profile.cc steps
-// through what is not there): who writes Values writes those of all kinds.
+// Counters of arcs alone are fine. With others, each place of a function that wants those of indirect
+// calls or of frequent values has to have its own, be they of no calls: gcc steps through them by what
+// they say of their length (compute_value_histograms in profile.cc), and gcc 12 crashes on a function
+// with two indirect calls that has FirstRun and no Indirect.
 type Kind int
 
-// Kinds that a writer may want. How many places of a function each has is not in the notes.
+// Kinds that a writer may want. How many places of a function want Indirect is not in the notes; it is a
+// 24th of the size of the symbol __gcov4.FUNCTION in an object that was built with -fprofile-generate.
 const (
 	Arcs     Kind = 0
 	Indirect Kind = 4 // since GCC 11 of each call: how often, how many pairs, then pairs of the callee's ident and a count

@@ -36,8 +36,8 @@ func (f *Function) Counters(flows []int64) ([]int64, error) {
 }
 
 // Flows returns the executions of all arcs, in executions, of counters. Arcs of the tree follow from
-// those that are counted. A fake arc may be negative: where a call returns twice, as setjmp and fork
-// do, more leaves a block than came in. Other errors wrap ErrFlow.
+// those that are counted. A fake arc to Exit may be negative: where a call returns twice, as setjmp and
+// fork do, more leaves a block than came in. Errors wrap ErrFlow.
 func (f *Function) Flows(counters []int64) ([]int64, error) {
 	at := f.Counted()
 	if len(at) != len(counters) {
@@ -59,14 +59,15 @@ func (f *Function) Flows(counters []int64) ([]int64, error) {
 }
 
 // Check returns an error, which wraps ErrFlow, if gcc would not take executions of arcs for consistent:
-// one is negative and no fake one, or a block has not as many in as out.
+// one is negative and no fake one to Exit, or a block has not as many in as out (is_inconsistent in
+// profile.cc).
 func (f *Function) Check(flows []int64) error {
 	if len(flows) != len(f.Arcs) {
 		return fmt.Errorf("%s: executions of %d arcs, and it has %d: %w", f.Name, len(flows), len(f.Arcs), ErrFlow)
 	}
 	in, out := make([]int64, f.Blocks), make([]int64, f.Blocks)
 	for i, a := range f.Arcs {
-		if flows[i] < 0 && a.Flags&Fake == 0 {
+		if flows[i] < 0 && (a.Flags&Fake == 0 || a.To != Exit || a.From == Entry) {
 			return fmt.Errorf("%s: %d executions of the arc from block %d to %d: %w", f.Name, flows[i], a.From, a.To, ErrFlow)
 		}
 		out[a.From] += flows[i]

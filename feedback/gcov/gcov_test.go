@@ -237,6 +237,7 @@ func TestFlows(t *testing.T) {
 		{"no return", "0>2, 2>1 tree fake", []int64{1}, []int64{1, 1}, ""},
 		{"setjmp", "0>2, 2>3, 2>1 tree fake, 3>1 tree", []int64{1, 2}, []int64{1, 2, -1, 2}, ""},
 		{"negative", "0>2, 2>3, 2>1 tree, 3>1 tree", []int64{1, 2}, nil, "-1 executions of the arc from block 2 to 1"},
+		{"negative entry", "0>2, 0>3 tree fake, 2>3 tree, 3>1", []int64{2, 1}, nil, "-1 executions of the arc from block 0 to 3"},
 		{"too few", "0>2, 2>1 tree", nil, nil, "0 counters of 1 counted arcs"},
 		{"cycle", "0>2, 2>3 tree, 3>2 tree, 3>1", []int64{1, 1}, nil, "on a tree that has a cycle"},
 		{"no tree", "0>2, 2>3, 3>1", []int64{1, 1, 2}, nil, "block 3: 1 executions in, 2 out"},

@@ -42,7 +42,10 @@ const (
 	Exit  = 1
 )
 
-// An Arc leads from one block to another.
+// An Arc leads from one block to another. Edges that gcc cannot count, as those of a computed goto, are
+// not arcs. Where a block has such out-edges, a fake arc leads from it to Exit; where it has such
+// in-edges, one leads from Entry to it (branch_prob in profile.cc). A function is then entered less often
+// than the arcs from Entry run: as often as the one to its first block.
 type Arc struct {
 	From, To int
 	Flags    ArcFlags
