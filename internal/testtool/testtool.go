@@ -56,6 +56,8 @@ var packages = map[string]string{
 	"valgrind": "valgrind",
 	"zstd":     "zstd",
 
+	"gcov-dump": "gcc",
+
 	"aarch64-linux-gnu-gcc":     "gcc-aarch64-linux-gnu",
 	"aarch64-linux-gnu-g++":     "g++-aarch64-linux-gnu",
 	"aarch64-linux-gnu-objdump": "gcc-aarch64-linux-gnu", // which brings the binutils of AArch64
