@@ -6,9 +6,10 @@ import (
 )
 
 // Notes are the control flow graphs of the functions of an object, as gcc writes them with
-// -ftest-coverage. Their graphs and checksums are those that -fprofile-use of the same source and
-// options looks for, if the notes were written by a build with -fprofile-use or -fprofile-generate:
-// other builds have not been through the same passes.
+// -ftest-coverage. Their graphs and checksums are those that -fprofile-use looks for where source,
+// object name and options are the same, -fprofile-use included: what optimises before the profile is
+// read, as -O1 or -fno-inline do, makes another graph. -g, -flto, and -O3 instead of -O2 made none with
+// gcc 12.
 type Notes struct {
 	Path      string // as it was given to ReadNotes
 	Version   Version
