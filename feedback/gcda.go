@@ -1,10 +1,17 @@
 package feedback
 
 import (
-	"errors"
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"backfeed/feedback/gcov"
 	"backfeed/infer"
+	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -27,7 +34,453 @@ type GCDAStats struct {
 	Executed float64
 }
 
-// GCDA makes counters of arcs, as gcc's -fprofile-use reads them, for the functions of notes: one Data for each of notes, in order.
-func GCDA(p *infer.Profile, rec *sample.Recording, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data, GCDAStats, error) {
-	return nil, GCDAStats{}, errors.New("not yet")
+const (
+	SkipNoNotes  Reason = "instructions whose lines no notes have"
+	SkipNotGraph Reason = "functions whose flow graph is out of all proportion"
+)
+
+// GCDA makes counters of arcs, as gcc's -fprofile-use reads them, for the functions of notes: one Data for each of notes, in
+// order, with the functions of which something is known.
+//
+// gcc profiles a function's own flow graph, which notes have with the lines of its blocks. The code that became of it is a
+// procedure, or stands wherever the function was inlined later: each of these copies says how often lines ran. Lines that one block
+// alone has tell of it; of others, the blocks of the graph are assigned to the blocks of the code so that flow agrees (see
+// chart). Then infer.Fit finds the executions of all arcs of a copy, and those of all copies add up.
+//
+// Functions that gcc inlined before it profiles have no graph of their own: their lines are in the graphs of their callers.
+func GCDA(p *infer.Profile, _ *sample.Recording, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data, GCDAStats, error) {
+	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return unfitForGCC(ip) == nil })
+	if err != nil {
+		return nil, GCDAStats{}, err
+	}
+	if err := unfitForGCC(ip); err != nil {
+		return nil, GCDAStats{}, fmt.Errorf("gcda: %s: %w: %w", ip.ID.Path, err, ErrUnfit)
+	}
+	v := newView(ip, nil)
+	if v.lines, err = ip.Image.Lines(); err != nil {
+		return nil, GCDAStats{}, err
+	}
+	return gcda(v, notes)
+}
+
+func gcda(v *view, notes []*gcov.Notes) ([]*gcov.Data, GCDAStats, error) {
+	a := newArchive(notes)
+	a.of(v.Procs)
+	for _, r := range v.Procs {
+		a.proc(v, r)
+	}
+	st := GCDAStats{Image: v.ID}
+	data := make([]*gcov.Data, len(notes))
+	for i, n := range notes {
+		data[i] = gcov.NewData(n)
+		st.Version = n.Version
+	}
+	for _, c := range a.charts {
+		st.Functions++
+		flows := c.flows()
+		if flows == nil {
+			continue
+		}
+		whole, err := c.fn.Round(flows)
+		if err == nil {
+			err = data[c.notes].Add(c.fn, whole)
+		}
+		if err != nil {
+			return nil, GCDAStats{}, err
+		}
+		st.Funcs++
+		for _, n := range whole {
+			if n != 0 {
+				st.Arcs++
+			}
+		}
+	}
+	most := uint64(0)
+	for _, d := range data {
+		most = max(most, d.Max)
+	}
+	for _, d := range data {
+		d.Max = most
+	}
+	st.Skipped, st.Dropped, st.Executed = a.skipped, a.dropped, a.all
+	if st.Funcs == 0 {
+		return nil, GCDAStats{}, fmt.Errorf("gcda: no function of the notes has lines that ran%s: %w", st.Skipped, ErrEmpty)
+	}
+	return data, st, nil
+}
+
+// An archive has the graphs of all notes.
+type archive struct {
+	remainder
+	charts []*chart
+	byName map[string][]*chart
+	stems  []string // of the notes: what their object is called
+}
+
+// A chart is the graph of a function, and what copies of its code say of it.
+type chart struct {
+	notes  int
+	fn     *gcov.Function
+	blocks map[sourceLine][]int // those that have a line, in order
+	copies map[string]*copyOf
+}
+
+// A sourceLine is a line of a file, by the last element of its path: that of the notes is as the compiler was given it.
+type sourceLine struct {
+	file string
+	line int
+}
+
+// A copyOf is code of a function in one place: out of line, or inlined into others.
+type copyOf struct {
+	at map[sourceLine]map[codeBlock]float64 // executions of the blocks of code that have a line
+}
+
+// A codeBlock is a block of the image's code, or of what was inlined into the function there.
+type codeBlock struct {
+	within string // the calls that were inlined before notes were made
+	start  image.Addr
+}
+
+func newArchive(notes []*gcov.Notes) *archive {
+	a := &archive{remainder: newRemainder(), byName: map[string][]*chart{}}
+	for i, n := range notes {
+		a.stems = append(a.stems, stem(n.Path))
+		for k := range n.Functions {
+			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, copies: map[string]*copyOf{}}
+			for b, lines := range c.fn.Lines {
+				for _, l := range lines {
+					at := sourceLine{filepath.Base(l.File), l.Line}
+					if of := c.blocks[at]; len(of) == 0 || of[len(of)-1] != b {
+						c.blocks[at] = append(of, b)
+					}
+				}
+			}
+			a.charts = append(a.charts, c)
+			name := image.SourceName(c.fn.Name)
+			a.byName[name] = append(a.byName[name], c)
+		}
+	}
+	return a
+}
+
+// stem is the name of a file without what follows the first dot.
+func stem(path string) string {
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	return name
+}
+
+// proc adds what is known of a procedure.
+func (a *archive) proc(v *view, r *infer.Result) {
+	if !known(r) {
+		a.skip(SkipUnknown, r.Instructions())
+		return
+	}
+	unit := v.lines.Unit(r.Proc.Addr)
+	if madeByGCC(unit) == 0 {
+		a.skip(SkipLang, r.Instructions())
+		return
+	}
+	for i := range r.Proc.Blocks {
+		if r.Block[i].Conf == infer.None {
+			continue
+		}
+		b := &r.Proc.Blocks[i]
+		insts := v.code.Insts(b)
+		for k, in := range insts {
+			if chooses(v.code, insts[k:]) {
+				continue // whether the line of an assignment ran, nobody knows
+			}
+			frames := v.lines.Frames(in.Addr)
+			if len(frames) == 0 || frames[0].Line == 0 {
+				a.skip(SkipNoInstLine, r.Block[i].N)
+				continue
+			}
+			if !a.inst(unit, withoutCold(r.Proc.Name), frames, b.Start, r.Block[i].N) {
+				a.skip(SkipNoNotes, r.Block[i].N)
+			}
+		}
+	}
+}
+
+// inst adds that an instruction of a block ran n times. It belongs to the outermost function whose graph has its line.
+func (a *archive) inst(unit image.Unit, piece string, frames []image.Frame, block image.Addr, n float64) bool {
+	at := sourceLine{filepath.Base(frames[0].File), frames[0].Line}
+	for k := len(frames) - 1; k >= 0; k-- {
+		of := a.graphs(unit, image.SourceName(frames[k].Func), at)
+		if len(of) == 0 {
+			continue
+		}
+		key := piece
+		for _, f := range frames[k+1:] {
+			key += "\x00" + f.Func + "\x00" + strconv.Itoa(f.Line)
+		}
+		within := ""
+		for _, f := range frames[1 : k+1] {
+			within += " " + strconv.Itoa(f.Line)
+		}
+		for _, c := range of {
+			if c.copies[key] == nil {
+				c.copies[key] = &copyOf{at: map[sourceLine]map[codeBlock]float64{}}
+			}
+			m := c.copies[key].at
+			if m[at] == nil {
+				m[at] = map[codeBlock]float64{}
+			}
+			m[at][codeBlock{within, block}] = n
+		}
+		return true
+	}
+	return false
+}
+
+// graphs returns the graphs of the functions of a name that have a line: that of the unit's own object, if there is one.
+func (a *archive) graphs(unit image.Unit, name string, at sourceLine) []*chart {
+	var of, own []*chart
+	for _, c := range a.byName[name] {
+		if len(c.blocks[at]) == 0 {
+			continue
+		}
+		of = append(of, c)
+		if a.stems[c.notes] == stem(unit.Name) {
+			own = append(own, c)
+		}
+	}
+	if len(own) > 0 {
+		return own
+	}
+	return of
+}
+
+// flows returns executions of all arcs, of all copies together; nil if nothing is known of any.
+func (c *chart) flows() []float64 {
+	if len(c.copies) == 0 {
+		return nil
+	}
+	edges := make([]infer.GraphEdge, len(c.fn.Arcs))
+	outs := make([]int, c.fn.Blocks)
+	for _, a := range c.fn.Arcs {
+		outs[a.From]++
+	}
+	for i, a := range c.fn.Arcs {
+		edges[i] = infer.GraphEdge{From: a.From, To: a.To, Unlikely: a.Flags&gcov.Fake != 0 && outs[a.From] > 1}
+	}
+	g := infer.NewGraph(c.fn.Blocks, edges)
+	if g == nil {
+		return nil
+	}
+	sum := make([]float64, len(c.fn.Arcs))
+	most, by := c.heaviest()
+	for _, of := range most {
+		for i, n := range c.fit(g, of) {
+			sum[i] += n * by
+		}
+	}
+	return sum
+}
+
+// copiesShare is how much of a function's executions is enough, and mostCopies how many copies of it are.
+const copiesShare, mostCopies = 0.99, 64
+
+// heaviest returns the copies that ran most, and by how much all together ran more often.
+func (c *chart) heaviest() (most []*copyOf, by float64) {
+	all, ran := 0.0, map[string]float64{}
+	for key, of := range c.copies {
+		for _, at := range sortedKeys(of.at, compareLines) {
+			for _, b := range sortedKeys(of.at[at], compareCode) {
+				ran[key] += of.at[at][b]
+			}
+		}
+	}
+	keys := sortedKeys(c.copies, func(a, b string) int { return cmp.Or(cmp.Compare(ran[b], ran[a]), cmp.Compare(a, b)) })
+	for _, key := range keys {
+		all += ran[key]
+	}
+	some := 0.0
+	for _, key := range keys {
+		if len(most) == mostCopies || some > copiesShare*all {
+			break
+		}
+		most, some = append(most, c.copies[key]), some+ran[key]
+	}
+	if some == 0 {
+		return most, 1
+	}
+	return most, all / some
+}
+
+// assignments is how often blocks that share lines are assigned anew. sharedWeight is what such a one weighs.
+const assignments, sharedWeight = 4, 0.6
+
+// fit returns the executions of all arcs by one copy.
+func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
+	seen := map[int][]float64{} // by block: what lines say that it has alone
+	counts := map[sourceLine][]float64{}
+	most := 0.0
+	for at, m := range of.at {
+		keys := sortedKeys(m, func(a, b codeBlock) int {
+			return cmp.Or(cmp.Compare(a.within, b.within), cmp.Compare(a.start, b.start))
+		})
+		for _, k := range keys {
+			counts[at] = append(counts[at], m[k])
+			most = max(most, m[k])
+		}
+		if bs := c.blocks[at]; len(bs) == 1 {
+			seen[bs[0]] = append(seen[bs[0]], slices.Max(counts[at]))
+		}
+	}
+	if most == 0 {
+		return nil
+	}
+	var sure []infer.Seen
+	for _, b := range sortedKeys(seen, cmp.Compare) {
+		sure = append(sure, infer.Seen{Block: b, N: median(seen[b]), Weight: 1})
+	}
+	var shared []sourceLine
+	for _, at := range sortedKeys(of.at, compareLines) {
+		if slices.ContainsFunc(c.blocks[at], func(b int) bool { return seen[b] == nil }) {
+			shared = append(shared, at)
+		}
+	}
+	f := g.Start()
+	f.Search(sure)
+	for range assignments {
+		if len(shared) == 0 {
+			break
+		}
+		n := f.Blocks()
+		told := map[int][]float64{}
+		for _, at := range shared {
+			bs := c.blocks[at]
+			for i, k := range assign(bs, n, counts[at], most/1000) {
+				told[bs[i]] = append(told[bs[i]], counts[at][k])
+			}
+		}
+		all := slices.Clone(sure)
+		for _, b := range sortedKeys(told, cmp.Compare) {
+			if seen[b] == nil {
+				all = append(all, infer.Seen{Block: b, N: median(told[b]), Weight: sharedWeight})
+			}
+		}
+		f.Search(all)
+	}
+	return f.Edges()
+}
+
+func compareLines(a, b sourceLine) int {
+	return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
+}
+
+func compareCode(a, b codeBlock) int {
+	return cmp.Or(cmp.Compare(a.within, b.within), cmp.Compare(a.start, b.start))
+}
+
+// median sorts n, and returns the middle one, of two the larger.
+func median(n []float64) float64 {
+	slices.Sort(n)
+	return n[len(n)/2]
+}
+
+// outOfOrder is what it costs to assign the first block to the last code, as a logarithm of executions. mostCosts is how many costs are
+// looked at: where a macro has a thousand blocks on a line, each takes the count next to its own.
+const outOfOrder, mostCosts = 0.3, 1 << 17
+
+// assign returns for each of the blocks that share a line which of its counts is its own: each count is that of a block, if there are enough,
+// and each block has one of its own, if there are. Of all ways to do so, it is that by which executions n of blocks change
+// least, by their logarithms; the orders of both tell where those do not.
+func assign(bs []int, n, counts []float64, small float64) []int {
+	cost := make([][]float64, len(bs))
+	for i, b := range bs {
+		cost[i] = make([]float64, len(counts))
+		for k, v := range counts {
+			cost[i][k] = math.Abs(math.Log((v+small)/(n[b]+small))) +
+				outOfOrder*math.Abs((float64(i)+0.5)/float64(len(bs))-(float64(k)+0.5)/float64(len(counts)))
+		}
+	}
+	of := make([]int, len(bs))
+	if len(bs)*len(counts) <= mostCosts {
+		of = matching(cost)
+	} else {
+		for i := range of {
+			of[i] = -1
+		}
+	}
+	for i := range bs {
+		if of[i] >= 0 {
+			continue
+		}
+		of[i] = 0
+		for k := range counts {
+			if cost[i][k] < cost[i][of[i]] {
+				of[i] = k
+			}
+		}
+	}
+	return of
+}
+
+// matching returns the column of each row, or -1, so that as many as there can be have one each and the sum of costs is least: the
+// Hungarian method by shortest augmenting paths (Jonker and Volgenant, Computing 38, 1987).
+func matching(cost [][]float64) []int {
+	rows, cols := len(cost), len(cost[0])
+	at := func(i, k int) float64 { return cost[i][k] }
+	if rows > cols {
+		rows, cols = cols, rows
+		at = func(i, k int) float64 { return cost[k][i] }
+	}
+	u, v := make([]float64, rows+1), make([]float64, cols+1)
+	row := make([]int, cols+1) // of each column, from 1 on; 0 is none
+	way := make([]int, cols+1)
+	for i := 1; i <= rows; i++ {
+		row[0] = i
+		least := make([]float64, cols+1)
+		used := make([]bool, cols+1)
+		for k := range least {
+			least[k] = math.Inf(1)
+		}
+		k0 := 0
+		for row[k0] != 0 {
+			used[k0] = true
+			i0, k1, d := row[k0], 0, math.Inf(1)
+			for k := 1; k <= cols; k++ {
+				if used[k] {
+					continue
+				}
+				if c := at(i0-1, k-1) - u[i0] - v[k]; c < least[k] {
+					least[k], way[k] = c, k0
+				}
+				if least[k] < d {
+					d, k1 = least[k], k
+				}
+			}
+			for k := 0; k <= cols; k++ {
+				if used[k] {
+					u[row[k]] += d
+					v[k] -= d
+				} else {
+					least[k] -= d
+				}
+			}
+			k0 = k1
+		}
+		for k0 != 0 {
+			k1 := way[k0]
+			row[k0] = row[k1]
+			k0 = k1
+		}
+	}
+	of := make([]int, len(cost))
+	for i := range of {
+		of[i] = -1
+	}
+	for k := 1; k <= cols; k++ {
+		switch i := row[k]; {
+		case i == 0:
+		case len(cost) <= len(cost[0]):
+			of[i-1] = k - 1
+		default:
+			of[k-1] = i - 1
+		}
+	}
+	return of
 }

@@ -1,0 +1,238 @@
+package infer
+
+import (
+	"math"
+
+	"backfeed/infer/image"
+)
+
+// A Graph is the flow graph of a function as somebody else has it, a compiler say: what ran is known of some of its blocks, and
+// is to be told of all its edges. Control enters at block 0, and leaves at blocks without an edge.
+type Graph struct {
+	edges []GraphEdge
+	flow  *flow
+	fac   *factor
+	out   []int32 // by edge: its index in flow.outs
+
+	prob, visits, worth []float64 // of what was evaluated last: by out-edge, by block, and what an execution of a block brings
+	pull                []float64 // by out-edge: what an execution of it brings by itself
+	even                []float64 // by out-edge: 1 over the out-edges of its block that are likely; 0 of others
+}
+
+// A GraphEdge leads from a block to another one.
+type GraphEdge struct {
+	From, To int
+	Unlikely bool // taken by what hardly ever happens, as when a call does not return
+}
+
+// NewGraph returns a graph of so many blocks; nil if it has none, or is one that no compiler makes, and too expensive.
+func NewGraph(blocks int, edges []GraphEdge) *Graph {
+	if blocks < 1 {
+		return nil
+	}
+	p := &image.Proc{Blocks: make([]image.Block, blocks), Edges: make([]image.Edge, len(edges))}
+	for i, e := range edges {
+		p.Edges[i].From, p.Edges[i].To = e.From, e.To
+		p.Blocks[e.From].Out = append(p.Blocks[e.From].Out, i)
+	}
+	g := &Graph{edges: edges, flow: newFlow(p, 0), out: make([]int32, len(edges))}
+	if g.flow == nil {
+		return nil
+	}
+	n := len(g.flow.outs)
+	g.fac = g.flow.newFactor()
+	g.prob, g.pull, g.even = make([]float64, n), make([]float64, n), make([]float64, n)
+	g.visits, g.worth = make([]float64, blocks), make([]float64, blocks)
+	for b := range blocks {
+		likely := 0
+		for w, o := range g.flow.outsOf(b) {
+			if at := g.flow.first[b] + int32(w); o.edge >= 0 {
+				g.out[o.edge] = at
+				if !edges[o.edge].Unlikely {
+					likely++
+				}
+			}
+		}
+		if likely < 2 {
+			continue
+		}
+		for w, o := range g.flow.outsOf(b) {
+			if o.edge >= 0 && !edges[o.edge].Unlikely {
+				g.even[g.flow.first[b]+int32(w)] = 1 / float64(likely)
+			}
+		}
+	}
+	return g
+}
+
+// A Seen is what is known of a block of a Graph.
+type Seen struct {
+	Block  int
+	N      float64 // executions
+	Weight float64 // 1 is usual
+}
+
+// What a search weighs, in units of the largest number that was seen. A block that ran less often than was seen errs more than one that
+// ran more often: what is seen is of code that was made for the block, and some of that may have become part of other code, or
+// none. Errors count as such and not by their squares, but for small ones: most of what is seen is right, and some is not at
+// all. All that was chosen with gcc's own counters of tcc, by whose callgrind counts edges then overlap by 0.89; those of xz, which was only
+// looked at, do by 0.92. Half or twice of one of them changes that by less than 0.01.
+const (
+	fitMore  = 0.3  // of blocks that run more often than seen
+	fitSmall = 0.1  // errors weigh by the root of 1/(seen + fitSmall)
+	fitSharp = 0.03 // an error is small below so much of what was seen + fitLeast
+	fitLeast = 0.01
+	fitEven  = 0.01 // of the squares of what control divides by otherwise than evenly
+	fitNever = 9    // of the squares of executions of unlikely edges
+	fitRare  = 0.9  // of these executions
+	fitShy   = 1e-4 // of the squares of logarithms of odds
+)
+
+// How long a search goes on, and what the logarithm of executions is at most.
+const fitEvals, fitTol, fitLargest = 300, 1e-7, 30
+
+// A Fit is a place in the search for executions of a Graph.
+type Fit struct {
+	g *Graph
+	x []float64 // the logarithm of executions of block 0 over most, then what odds of out-edges are the exponential of
+
+	most float64
+}
+
+// Start returns a Fit by which control divides evenly.
+func (g *Graph) Start() *Fit { return &Fit{g: g, x: make([]float64, 1+len(g.flow.outs))} }
+
+// Search goes on to the executions that agree best with what is seen. Where that says nothing, control divides evenly.
+func (f *Fit) Search(seen []Seen) {
+	f.most = 0
+	for _, s := range seen {
+		f.most = max(f.most, s.N)
+	}
+	if f.most == 0 {
+		return
+	}
+	minimize(func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most) }, f.x, fitEvals, fitTol)
+	f.g.run(f.x)
+}
+
+// Blocks returns executions of blocks, until the next Search.
+func (f *Fit) Blocks() []float64 {
+	n := make([]float64, len(f.g.visits))
+	f.g.run(f.x)
+	for b, v := range f.g.visits {
+		n[b] = v * f.most
+	}
+	return n
+}
+
+// Edges returns executions of edges.
+func (f *Fit) Edges() []float64 {
+	n := make([]float64, len(f.g.edges))
+	f.g.run(f.x)
+	for i, e := range f.g.edges {
+		n[i] = f.g.visits[e.From] * f.g.prob[f.g.out[i]] * f.most
+	}
+	return n
+}
+
+// run sets prob and visits.
+func (g *Graph) run(x []float64) {
+	f := g.flow
+	for b := range f.blocks {
+		lo, hi := f.first[b], f.first[b+1]
+		if hi-lo == 1 {
+			g.prob[lo] = 1
+			continue
+		}
+		most := math.Inf(-1)
+		for _, v := range x[1+lo : 1+hi] {
+			most = max(most, v)
+		}
+		sum := 0.0
+		for w := lo; w < hi; w++ {
+			g.prob[w] = math.Exp(max(x[1+w]-most, -fitLargest))
+			sum += g.prob[w]
+		}
+		for w := lo; w < hi; w++ {
+			g.prob[w] /= sum
+		}
+	}
+	g.fac.set(g.prob)
+	clear(g.visits)
+	g.visits[0] = g.enter(x)
+	g.fac.visits(g.visits)
+}
+
+// enter returns executions of block 0.
+func (g *Graph) enter(x []float64) float64 { return math.Exp(clamp(x[0], -fitLargest, fitLargest)) }
+
+// objective returns how much executions by x, in units of most, disagree with what is seen, and its gradient.
+func (g *Graph) objective(x, grad []float64, seen []Seen, most float64) (v float64) {
+	g.run(x)
+	clear(g.worth)
+	clear(g.pull)
+	for _, s := range seen {
+		t := s.N / most
+		w := s.Weight * s.Weight / math.Sqrt(t+fitSmall)
+		r := g.visits[s.Block] - t
+		if r > 0 {
+			w *= fitMore
+		}
+		small, size := fitSharp*(t+fitLeast), math.Abs(r)
+		v += w * (size - small*math.Log1p(size/small))
+		g.worth[s.Block] += w * r / (size + small)
+	}
+	f := g.flow
+	for b := range f.blocks {
+		lo, hi := f.first[b], f.first[b+1]
+		if hi-lo == 1 {
+			continue
+		}
+		for w := lo; w < hi; w++ {
+			n, even := g.visits[b]*g.prob[w], g.even[w]
+			if even > 0 {
+				r := n - even*g.visits[b]
+				v += fitEven * r * r
+				g.pull[w] += 2 * fitEven * r
+				g.worth[b] -= 2 * fitEven * r * even
+			}
+			if e := f.outs[w].edge; e >= 0 && g.edges[e].Unlikely {
+				v += fitNever*n*n + fitRare*n
+				g.pull[w] += 2*fitNever*n + fitRare
+			}
+		}
+	}
+	for b := range f.blocks {
+		for w := f.first[b]; w < f.first[b+1]; w++ {
+			g.worth[b] += g.prob[w] * g.pull[w]
+		}
+	}
+	g.fac.values(g.worth)
+	grad[0] = g.visits[0] * g.worth[0]
+	grad[0] = g.enter(x) * g.worth[0]
+	for b := range f.blocks {
+		lo, hi := f.first[b], f.first[b+1]
+		if hi-lo == 1 {
+			grad[1+lo] = 0
+			continue
+		}
+		mean := 0.0
+		for w := lo; w < hi; w++ {
+			mean += g.prob[w] * g.brings(w)
+		}
+		for w := lo; w < hi; w++ {
+			grad[1+w] = g.visits[b]*g.prob[w]*(g.brings(w)-mean) + 2*fitShy*x[1+w]
+			v += fitShy * x[1+w] * x[1+w]
+		}
+	}
+	return v
+}
+
+// brings is what one more execution of an out-edge brings.
+func (g *Graph) brings(w int32) float64 {
+	to := g.flow.outs[w].to
+	if to == leave {
+		return g.pull[w]
+	}
+	return g.pull[w] + g.worth[to]
+}

@@ -1,0 +1,63 @@
+package infer
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// loop is 0 -> 2 -> 3 -> 2, 2 -> 4 or 5, both -> 1.
+var loopEdges = []GraphEdge{{From: 0, To: 2}, {From: 2, To: 3}, {From: 3, To: 2}, {From: 2, To: 4}, {From: 4, To: 1}, {From: 4, To: 5}, {From: 5, To: 1}, {From: 3, To: 1, Unlikely: true}}
+
+// TestFit: executions of blocks are told of all edges, and flow is conserved.
+func TestFit(t *testing.T) {
+	g := NewGraph(6, loopEdges)
+	f := g.Start()
+	f.Search([]Seen{{3, 1e6, 1}, {4, 1000, 1}, {5, 10, 1}})
+	n := f.Edges()
+	for i, want := range []float64{1000, 1e6, 1e6, 1000, 990, 10, 10, 0} {
+		if math.Abs(n[i]-want) > 0.02*want+0.01*1e6 && want > 100 || want < 100 && n[i] > 5000 {
+			t.Errorf("edge %d: %g, want %g (all %v)", i, n[i], want, n)
+		}
+	}
+	conserved(t, 6, loopEdges, n)
+}
+
+func conserved(t *testing.T, blocks int, edges []GraphEdge, n []float64) {
+	t.Helper()
+	sum, all := make([]float64, blocks), 0.0
+	for i, e := range edges {
+		sum[e.From] -= n[i]
+		sum[e.To] += n[i]
+		all = max(all, n[i])
+	}
+	for b, s := range sum {
+		if b > 1 && math.Abs(s) > 1e-6*all {
+			t.Errorf("block %d: %g of %g are not conserved", b, s, all)
+		}
+	}
+}
+
+// TestFitGradient holds the gradient to differences.
+func TestFitGradient(t *testing.T) {
+	g := NewGraph(6, loopEdges)
+	rng := rand.New(rand.NewPCG(1, 2))
+	x := make([]float64, 1+len(g.flow.outs))
+	for i := range x {
+		x[i] = rng.NormFloat64()
+	}
+	seen := []Seen{{3, 50, 1}, {4, 20, 0.5}, {5, 10, 1}, {2, 70, 1}}
+	grad, other := make([]float64, len(x)), make([]float64, len(x))
+	g.objective(x, grad, seen, 70)
+	for i := range x {
+		const d = 1e-5
+		x[i] += d
+		up := g.objective(x, other, seen, 70)
+		x[i] -= 2 * d
+		down := g.objective(x, other, seen, 70)
+		x[i] += d
+		if got, want := grad[i], (up-down)/(2*d); math.Abs(got-want) > 1e-5*(1+math.Abs(want)) {
+			t.Errorf("unknown %d: gradient %g, by differences %g", i, got, want)
+		}
+	}
+}
