@@ -263,7 +263,8 @@ func (c *chart) flows() []float64 {
 		outs[a.From]++
 	}
 	for i, a := range c.fn.Arcs {
-		edges[i] = infer.GraphEdge{From: a.From, To: a.To, Unlikely: a.Flags&gcov.Fake != 0 && outs[a.From] > 1}
+		never := a.Flags&gcov.Fake != 0 && outs[a.From] > 1 && a.From != gcov.Entry // a call that does not return
+		edges[i] = infer.GraphEdge{From: a.From, To: a.To, Unlikely: never}
 	}
 	g := infer.NewGraph(c.fn.Blocks, edges)
 	if g == nil {

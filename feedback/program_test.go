@@ -36,6 +36,7 @@ type program struct {
 	choosing map[image.Addr]bool // instructions
 	producer string
 	lang     string
+	unit     string // the source file
 	fs       bool
 
 	syms   []image.Symbol
@@ -243,7 +244,9 @@ func (p *program) Symbols() []image.Symbol                     { return p.syms }
 func (p *program) Frames(a image.Addr) []image.Frame           { return p.frames[a] }
 func (p *program) Proc(i int) (*image.Proc, error)             { return p.Procs[i].Proc, nil }
 func (p *program) FSDiscriminators() bool                      { return p.fs }
-func (p *program) Unit(image.Addr) image.Unit                  { return image.Unit{Producer: p.producer, Lang: p.lang} }
+func (p *program) Unit(image.Addr) image.Unit {
+	return image.Unit{Producer: p.producer, Lang: p.lang, Name: p.unit}
+}
 
 // ofGo makes the program one of Go.
 func (p *program) ofGo() *view {

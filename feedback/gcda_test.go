@@ -1,0 +1,217 @@
+package feedback
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/feedback/gcov"
+)
+
+// notesOf makes notes of functions in this notation, a line each:
+//
+//	func NAME BLOCKS
+//	FROM>TO[!]        an arc; ! is a fake one
+//	BLOCK: LINE...    lines of file f
+func notesOf(t *testing.T, path, text string) *gcov.Notes {
+	t.Helper()
+	n := &gcov.Notes{Path: path, Version: 0x42323241} // gcc 12
+	var f *gcov.Function
+	for _, line := range strings.Split(text, "\n") {
+		w := strings.Fields(line)
+		switch {
+		case len(w) == 0:
+		case w[0] == "func":
+			n.Functions = append(n.Functions, gcov.Function{Ident: uint32(len(n.Functions) + 1), CFGChecksum: 7, Name: w[1]})
+			f = &n.Functions[len(n.Functions)-1]
+			if _, err := fmt.Sscan(w[2], &f.Blocks); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			f.Lines = make([][]gcov.Line, f.Blocks)
+		case strings.HasSuffix(w[0], ":"):
+			var b, at int
+			fmt.Sscan(strings.TrimSuffix(w[0], ":"), &b)
+			for _, l := range w[1:] {
+				fmt.Sscan(l, &at)
+				f.Lines[b] = append(f.Lines[b], gcov.Line{File: "src/f", Line: at})
+			}
+		default:
+			for _, s := range w {
+				var a gcov.Arc
+				if strings.HasSuffix(s, "!") {
+					a.Flags = gcov.Fake
+				}
+				if _, err := fmt.Sscanf(strings.TrimSuffix(s, "!"), "%d>%d", &a.From, &a.To); err != nil {
+					t.Fatalf("%q: %v", line, err)
+				}
+				f.Arcs = append(f.Arcs, a)
+			}
+		}
+	}
+	return n
+}
+
+// aLoop enters a loop of blocks 2 and 3 on lines 11 and 12, and goes on to line 13; a call on line 12 may not return.
+const aLoop = "func f 5\n0>2 2>3 3>2 3>1! 2>4 4>1\n2: 11\n3: 12\n4: 13"
+
+func TestGCDA(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		text  string
+		notes []string
+		want  []string // flows of the arcs of each function, of all notes
+	}{
+		{
+			name: "a loop", text: "proc f@10 x10\nblock x1010\nf:11\nblock x1000\nf:12\nblock x10\nf:13",
+			notes: []string{aLoop}, want: []string{"10 1000 1000 0 10 10"},
+		},
+		{
+			name:  "copies add up: out of line, and inlined after notes were made",
+			text:  "func f@10\nproc f@10 x10\nblock x1010\nf:11\nblock x1000\nf:12\nblock x10\nf:13\nproc g@20 x5\nblock x505\nf:11<g:21\nblock x500\nf:12<g:21\nblock x5\nf:13<g:21",
+			notes: []string{aLoop + "\nfunc g 3\n0>2 2>1\n2: 21"}, want: []string{"15 1500 1500 0 15 15", "-"},
+		},
+		{
+			name:  "what was inlined before has its lines in the graph of the caller",
+			text:  "func h@30\nproc g@20 x100\nblock x100\ng:21\nblock x30\nh:31<g:21\nblock x100\ng:22",
+			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 4>1\n2: 21\n3: 31\n4: 22"}, want: []string{"100 30 70 30 100"},
+		},
+		{
+			name:  "blocks of one line are those of the code whose executions fit",
+			text:  "proc f@10 x8\nblock x8\nf:11\nblock x800\nf:11\nblock x792\nf:11\nblock x792\nf:12\nblock x8\nf:13",
+			notes: []string{"func f 6\n0>2 2>3 3>4 4>3 3>5 5>1\n2: 11\n3: 11\n4: 11 12\n5: 13"}, want: []string{"8 8 792 792 8 8"},
+		},
+		{
+			name:  "whether the line of a conditional move ran is not told",
+			text:  "proc f@10 x100\nblock x100\nf:11\nf:12 chooses\nf:13",
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 50 50 50 100"},
+		},
+		{
+			name:  "static functions of one name are those of their object",
+			text:  "proc f@10 x10\nblock x1010\nf:11\nblock x1000\nf:12\nblock x10\nf:13",
+			notes: []string{aLoop, aLoop}, want: []string{"-", "10 1000 1000 0 10 10"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newProgram(t, tt.text)
+			p.producer, p.unit = "GNU C17 12.2.0", "src/b.c"
+			var notes []*gcov.Notes
+			for i, text := range tt.notes {
+				notes = append(notes, notesOf(t, fmt.Sprintf("build/%c.o.gcno", "ab"[i]), text))
+			}
+			data, st, err := gcda(p.view, notes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i, n := range notes {
+				for k := range n.Functions {
+					f := &n.Functions[k]
+					c, ok := data[i].Of(f)
+					if !ok {
+						got = append(got, "-")
+						continue
+					}
+					flows, err := f.Flows(c.Arcs)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, strings.Trim(fmt.Sprint(flows), "[]"))
+				}
+			}
+			if len(got) != len(tt.want) {
+				t.Fatalf("%d functions, want %d", len(got), len(tt.want))
+			}
+			for i := range got {
+				if !near(t, got[i], tt.want[i]) {
+					t.Errorf("function %d: %s, want about %s (%+v)", i, got[i], tt.want[i], st)
+				}
+			}
+		})
+	}
+}
+
+// near reports whether numbers are within 5 %, or 2 % of the largest.
+func near(t *testing.T, got, want string) bool {
+	t.Helper()
+	g, w := strings.Fields(got), strings.Fields(want)
+	if len(g) != len(w) || (got == "-") != (want == "-") {
+		return false
+	}
+	if got == "-" {
+		return true
+	}
+	a, b, most := make([]float64, len(g)), make([]float64, len(g)), 0.0
+	for i := range g {
+		fmt.Sscan(g[i], &a[i])
+		fmt.Sscan(w[i], &b[i])
+		most = max(most, b[i])
+	}
+	for i := range a {
+		if math.Abs(a[i]-b[i]) > max(0.05*b[i], 0.02*most) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestGCDAEmpty(t *testing.T) {
+	p := newProgram(t, "proc f@10 x10\nblock x10\nf:11")
+	p.producer = "GNU C17 12.2.0"
+	for _, notes := range [][]*gcov.Notes{nil, {notesOf(t, "other.gcno", "func other 3\n0>2 2>1\n2: 11")}} {
+		if _, _, err := gcda(p.view, notes); !errors.Is(err, ErrEmpty) {
+			t.Errorf("%d notes: %v, want ErrEmpty", len(notes), err)
+		}
+	}
+}
+
+// TestMatching compares with all ways there are.
+func TestMatching(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		rows, cols := 1+rng.IntN(5), 1+rng.IntN(5)
+		cost := make([][]float64, rows)
+		for i := range cost {
+			for range cols {
+				cost[i] = append(cost[i], rng.Float64())
+			}
+		}
+		got, sum, seen := matching(cost), 0.0, map[int]bool{}
+		for i, k := range got {
+			if k < 0 {
+				continue
+			}
+			if seen[k] {
+				t.Fatalf("column %d twice: %v", k, got)
+			}
+			seen[k] = true
+			sum += cost[i][k]
+		}
+		if len(seen) != min(rows, cols) {
+			t.Fatalf("%d of %d by %d: %v", len(seen), rows, cols, got)
+		}
+		if best := cheapest(cost, 0, nil, min(rows, cols)); math.Abs(sum-best) > 1e-9 {
+			t.Fatalf("costs %g, the best way %g: %v of %v", sum, best, got, cost)
+		}
+	}
+}
+
+// cheapest tries all ways to give so many of the rows from i on a column that is not used.
+func cheapest(cost [][]float64, i int, used []int, left int) float64 {
+	if left == 0 {
+		return 0
+	}
+	if len(cost)-i < left {
+		return math.Inf(1)
+	}
+	best := cheapest(cost, i+1, used, left)
+	for k, c := range cost[i] {
+		if !slices.Contains(used, k) {
+			best = min(best, c+cheapest(cost, i+1, append(slices.Clone(used), k), left-1))
+		}
+	}
+	return best
+}
