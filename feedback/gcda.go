@@ -113,9 +113,12 @@ func gcda(v *view, notes []*gcov.Notes) ([]*gcov.Data, GCDAStats, error) {
 type archive struct {
 	remainder
 	charts []*chart
-	byName map[string][]*chart
-	stems  []string // of the notes: what their object is called
+	named  map[objectFunction][]*chart
 }
+
+// An objectFunction is what functions of objects are called; object is the name of the file without what follows the first dot, or "" for all
+// objects.
+type objectFunction struct{ object, name string }
 
 // A chart is the graph of a function, and what copies of its code say of it.
 type chart struct {
@@ -133,7 +136,7 @@ type sourceLine struct {
 
 // A copyOf is code of a function in one place: out of line, or inlined into others.
 type copyOf struct {
-	at map[sourceLine]map[codeBlock]float64 // executions of the blocks of code that have a line
+	at map[sourceLine]map[codeBlock]float64 // executions of the blocks of code that have the line
 }
 
 // A codeBlock is a block of the image's code, or of what was inlined into the function there.
@@ -143,9 +146,8 @@ type codeBlock struct {
 }
 
 func newArchive(notes []*gcov.Notes) *archive {
-	a := &archive{remainder: newRemainder(), byName: map[string][]*chart{}}
+	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}}
 	for i, n := range notes {
-		a.stems = append(a.stems, stem(n.Path))
 		for k := range n.Functions {
 			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, copies: map[string]*copyOf{}}
 			for b, lines := range c.fn.Lines {
@@ -157,8 +159,10 @@ func newArchive(notes []*gcov.Notes) *archive {
 				}
 			}
 			a.charts = append(a.charts, c)
-			name := image.SourceName(c.fn.Name)
-			a.byName[name] = append(a.byName[name], c)
+			for _, object := range []string{stem(n.Path), ""} {
+				name := objectFunction{object, image.SourceName(c.fn.Name)}
+				a.named[name] = append(a.named[name], c)
+			}
 		}
 	}
 	return a
@@ -236,20 +240,18 @@ func (a *archive) inst(unit image.Unit, piece string, frames []image.Frame, bloc
 
 // graphs returns the graphs of the functions of a name that have a line: that of the unit's own object, if there is one.
 func (a *archive) graphs(unit image.Unit, name string, at sourceLine) []*chart {
-	var of, own []*chart
-	for _, c := range a.byName[name] {
-		if len(c.blocks[at]) == 0 {
-			continue
+	for _, where := range []string{stem(unit.Name), ""} {
+		var of []*chart
+		for _, c := range a.named[objectFunction{where, name}] {
+			if len(c.blocks[at]) > 0 {
+				of = append(of, c)
+			}
 		}
-		of = append(of, c)
-		if a.stems[c.notes] == stem(unit.Name) {
-			own = append(own, c)
+		if len(of) > 0 {
+			return of
 		}
 	}
-	if len(own) > 0 {
-		return own
-	}
-	return of
+	return nil
 }
 
 // flows returns executions of all arcs, of all copies together; nil if nothing is known of any.
@@ -319,10 +321,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 	counts := map[sourceLine][]float64{}
 	most := 0.0
 	for at, m := range of.at {
-		keys := sortedKeys(m, func(a, b codeBlock) int {
-			return cmp.Or(cmp.Compare(a.within, b.within), cmp.Compare(a.start, b.start))
-		})
-		for _, k := range keys {
+		for _, k := range sortedKeys(m, compareCode) {
 			counts[at] = append(counts[at], m[k])
 			most = max(most, m[k])
 		}
