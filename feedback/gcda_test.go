@@ -215,3 +215,37 @@ func cheapest(cost [][]float64, i int, used []int, left int) float64 {
 	}
 	return best
 }
+
+// TestGCDAGraphs: counters of any graph are such as gcc takes: blocks that nothing leads to, loops without an end, arcs twice.
+func TestGCDAGraphs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	made := 0
+	for range 300 {
+		blocks := 3 + rng.IntN(8)
+		text, code := fmt.Sprintf("func f %d\n0>2", blocks), "proc f@10 x9"
+		for range rng.IntN(3 * blocks) {
+			from, to := 2+rng.IntN(blocks-2), 1+rng.IntN(blocks-1)
+			text += fmt.Sprintf(" %d>%d%s", from, to, []string{"", "", "!"}[rng.IntN(3)])
+		}
+		for b := 2; b < blocks; b++ {
+			text += fmt.Sprintf("\n%d: %d %d", b, 11+rng.IntN(blocks), 11+b)
+		}
+		for range blocks {
+			code += fmt.Sprintf("\nblock x%g\nf:%d", math.Floor(math.Exp(20*rng.Float64()))-1, 11+rng.IntN(blocks))
+		}
+		p := newProgram(t, code)
+		p.producer = "GNU C17 12.2.0"
+		notes := []*gcov.Notes{notesOf(t, "f.gcno", text)}
+		data, _, err := gcda(p.view, notes)
+		if errors.Is(err, ErrEmpty) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text, code)
+		}
+		made += len(data[0].Functions)
+	}
+	if made < 250 {
+		t.Errorf("%d of 300 functions have counters", made)
+	}
+}
