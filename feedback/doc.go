@@ -1,7 +1,8 @@
 // Package feedback writes what compilers and post-link optimisers read: one file
 // per profile format. WriteGo makes the pprof that `go build -pgo` takes,
 // WriteLLVM the sample profile of clang and rustc, WriteGCC the .afdo file of gcc,
-// WriteBOLT the fdata of llvm-bolt.
+// WriteBOLT the fdata of llvm-bolt. GCDA makes the counters that gcc's own
+// profiles have; package gcov writes them.
 //
 // All of them are pure functions of an infer.Profile and the recording it was
 // made from: the profile says how often code ran, the recording's stacks and
