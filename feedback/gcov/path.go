@@ -67,3 +67,47 @@ func (n *Notes) DataPaths(dir string) []string {
 	}
 	return []string{relative, absolute}
 }
+
+// NamedAs returns which of names gcc gave its auxiliary files, those of the notes without ".gcno": the spelling of -o
+// without its extension. The ident of a function that other objects cannot call is a checksum of its source, its name
+// and that (coverage_compute_profile_id in coverage.cc). Notes without such functions do not say it, nor do those of
+// sources whose names were changed (-fprofile-prefix-map).
+func (n *Notes) NamedAs(names []string) (name string, ok bool) {
+	for i := range n.Functions {
+		f := &n.Functions[i]
+		if f.Ident == checksum(0, f.Name)&identBits {
+			continue
+		}
+		crc := checksum(checksum(0, f.Source), f.Name)
+		for _, name := range names {
+			if f.Ident == checksum(crc, name)&identBits {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// identBits are those of a checksum that an ident has.
+const identBits = 1<<31 - 1
+
+// checksum is gcc's of a string and the NUL behind it (coverage_checksum_string in coverage.cc, crc32_string in
+// tree.cc): CRC-32, the most significant bit first.
+func checksum(crc uint32, s string) uint32 {
+	for i := range len(s) {
+		crc = crc<<8 ^ crcs[crc>>24^uint32(s[i])]
+	}
+	return crc<<8 ^ crcs[crc>>24]
+}
+
+// crcs are checksums of single bytes.
+var crcs = func() (table [256]uint32) {
+	for i := range table {
+		crc := uint32(i) << 24
+		for range 8 {
+			crc = crc<<1 ^ crc>>31*0x04c11db7
+		}
+		table[i] = crc
+	}
+	return table
+}()
