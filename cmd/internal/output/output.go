@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -253,6 +255,14 @@ func Stage(path string, b []byte) (*Staged, error) {
 
 // Commit puts the file at its place, also if the machine stops.
 func (s *Staged) Commit() error {
+	if err := s.rename(); err != nil {
+		return err
+	}
+	return s.place.onDisk()
+}
+
+// rename puts the file at its place.
+func (s *Staged) rename() error {
 	p := s.place
 	dir := int(p.dir.Fd())
 	if err := unix.Renameat(dir, s.tmp, dir, p.base); err != nil {
@@ -260,13 +270,94 @@ func (s *Staged) Commit() error {
 		return fmt.Errorf("%s: %w", p.path, err)
 	}
 	s.tmp = ""
-	if d, err := p.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0); err == nil { // not where it may not be read
-		defer d.Close()
-		if err := onDisk(d); err != nil {
-			return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
+	return nil
+}
+
+// onDisk waits until what names the directory has are on the disk.
+func (p *destination) onDisk() error {
+	d, err := p.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil // not where it may not be read
+	}
+	defer d.Close()
+	if err := onDisk(d); err != nil {
+		return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
+	}
+	return nil
+}
+
+// A File is one that is to be written.
+type File struct {
+	Path  string
+	Bytes []byte
+}
+
+// WriteAll makes files, and the directories that they are in: all are written beside their places before the first
+// gets there, so that where one cannot be written, there is none. Each appears whole, also if the machine stops. They may be
+// more than files can be open: those of one directory share it.
+func WriteAll(files []File) (err error) {
+	var staged []*Staged
+	dirs := map[string]*destination{}
+	defer func() {
+		for _, s := range staged {
+			if s.tmp != "" {
+				unix.Unlinkat(int(s.place.dir.Fd()), s.tmp, 0)
+			}
+		}
+		for _, p := range dirs {
+			p.dir.Close()
+		}
+	}()
+	for _, f := range files {
+		parent := filepath.Dir(f.Path)
+		if err := os.MkdirAll(parent, 0o777); err != nil {
+			return err
+		}
+		p, err := findDestination(f.Path)
+		if err != nil {
+			return err
+		}
+		switch shared := dirs[parent]; {
+		case shared == nil:
+			dirs[parent] = p
+		case sameFile(shared.dir, p.dir):
+			p.dir.Close()
+			p.dir = shared.dir
+		default: // it is a link to elsewhere
+			dirs[f.Path] = p
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+		if !p.replaceable() {
+			return fmt.Errorf("%s is no regular file", f.Path)
+		}
+		s, err := stage(p, 0o666, func(w io.Writer) error {
+			_, err := w.Write(f.Bytes)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		staged = append(staged, s)
+	}
+	for _, s := range staged {
+		if err := s.rename(); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(dirs)) {
+		if err := dirs[name].onDisk(); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// sameFile reports whether two open files are one.
+func sameFile(a, b *os.File) bool {
+	var x, y unix.Stat_t
+	return unix.Fstat(int(a.Fd()), &x) == nil && unix.Fstat(int(b.Fd()), &y) == nil && x.Dev == y.Dev && x.Ino == y.Ino
 }
 
 // Drop removes what was written, if it is not at its place, and lets go of the directory. It may follow Commit.

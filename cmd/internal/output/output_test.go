@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"backfeed/internal/testtool"
 )
 
@@ -260,5 +262,64 @@ func TestWrite(t *testing.T) {
 	}
 	if st, err := os.Stat(os.DevNull); err != nil || st.Mode().IsRegular() {
 		t.Errorf("%s was replaced: %v, %v", os.DevNull, st, err)
+	}
+}
+
+// TestWriteAll: of a set of files there are all, or none of those that were not there; directories are made.
+func TestWriteAll(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, "out", name) }
+	files := func(names ...string) (all []File) {
+		for _, name := range names {
+			all = append(all, File{path(name), []byte("new " + name)})
+		}
+		return all
+	}
+	testtool.Put(t, path("old"), "as it was")
+	if err := os.Mkdir(path("taken"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../elsewhere", path("link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"taken", "old/x", strings.Repeat("n", 300)} {
+		if err := WriteAll(files("first", "old", bad)); err == nil || !strings.Contains(err.Error(), bad[:3]) {
+			t.Errorf("%.10s: %v", bad, err)
+		}
+		if list, _ := os.ReadDir(path("")); testtool.Read(t, path("old")) != "as it was" || len(list) != 3 {
+			t.Errorf("%.10s could not be written; old is %q, and there are %v", bad, testtool.Read(t, path("old")), list)
+		}
+	}
+	names := []string{"old", "link", "d/e/x", "first"}
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("d/%d", i))
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	open, _ := os.ReadDir("/dev/fd")
+	few := limit
+	few.Cur = uint64(len(open) + 20) // of which the test, and each directory, need some
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	err := WriteAll(files(names...))
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if got := testtool.Read(t, path(name)); got != "new "+name {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if list, _ := os.ReadDir(path("d")); len(list) != 101 {
+		t.Errorf("%d files in d, want 101", len(list))
+	}
+	if got := testtool.Read(t, dir, "elsewhere"); got != "new link" {
+		t.Errorf("behind the link is %q", got)
 	}
 }
