@@ -37,7 +37,7 @@ func TestNoEffect(t *testing.T) {
 	}
 	// All commands that read sources choose from stores.
 	for _, line := range []string{"images FILE", "prof FILE", "prof FILE --experiment fpe", "prof FILE --experiment usertime", "list main FILE", "topstalls FILE", "whatcg FILE", "stats FILE FILE", "infer FILE", "check FILE",
-		"diff FILE FILE", "verdict FILE FILE", "serve FILE", "report --html OUT FILE", "emit go FILE", "emit llvm FILE", "emit gcc FILE", "emit bolt FILE", "emit propeller FILE --ld OUT", "layout app FILE", "import FILE -o OUT", "export FILE -o OUT",
+		"diff FILE FILE", "verdict FILE FILE", "serve FILE", "report --html OUT FILE", "emit go FILE", "emit llvm FILE", "emit gcc FILE", "emit gcda FILE --notes . -o OUT", "emit bolt FILE", "emit propeller FILE --ld OUT", "layout app FILE", "import FILE -o OUT", "export FILE -o OUT",
 		"merge FILE -o OUT", "verify DOC --truth TRUTH --samples FILE"} {
 		for _, flag := range []string{"--since 7d", "--until 2026-01-02", "--label host=a"} {
 			lines[line+" "+flag] = selecting

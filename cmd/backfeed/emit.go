@@ -17,7 +17,7 @@ import (
 )
 
 var emitCmd = &command{
-	name: "emit", args: "go|llvm|gcc|bolt|propeller SRC... [--symfs DIR] [-o FILE]", short: "write a profile for a compiler or post-link optimiser",
+	name: "emit", args: "go|llvm|gcc|gcda|bolt|propeller SRC... [--symfs DIR] [-o FILE]", short: "write a profile for a compiler or post-link optimiser",
 	reads: symfsHelp,
 	long: `With --image, that image alone is inferred, which of a whole machine's store takes a fraction of the time. Without, llvm is given all images with lines but Go's, bolt the one with the most samples of those that keep their
 relocations, and the others the one with the most that the format fits. A profile that would be of no use is not written. The program's file must be there as it
@@ -36,6 +36,7 @@ needed with the profile, too.
 			"backfeed emit llvm app.bfr -o app.prof\nclang -O2 -fprofile-sample-use=app.prof -o app app.c", emit.LLVM),
 		emitCommand("gcc", "an .afdo profile for gcc -fauto-profile", `It is for gcc 12 to 16. The sampled build needs -g.`,
 			"backfeed emit gcc app.bfr -o app.afdo\ngcc -O2 -fauto-profile=app.afdo -o app app.c", emit.GCC),
+		emitGCDACmd,
 		emitCommand("bolt", "an fdata profile for llvm-bolt", `The image needs its relocations (-Wl,--emit-relocs).`,
 			"backfeed emit bolt app.bfr -o app.fdata\nllvm-bolt ./app -data app.fdata -reorder-blocks=ext-tsp -o app.bolt", emit.BOLT),
 		emitCommand("propeller", "clusters of blocks for clang, and an order for lld", `The clusters are for clang -fbasic-block-sections=list=FILE, the order in the file named by --ld for

@@ -194,6 +194,9 @@ func TestSameFlags(t *testing.T) {
 			return
 		}
 		kind := flagset.Placeholder(f) + " " + f.Shorthand
+		if cmd == emitGCDACmd && f.Name == "output" {
+			kind = "file o" // it writes many, below a directory
+		}
 		if !lists[f.Name] {
 			kind += " " + f.Value.Type()
 		}
