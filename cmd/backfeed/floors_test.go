@@ -49,6 +49,12 @@ func TestFloors(t *testing.T) {
 		{"gcc", nil, gcc, func(f *floor) []string {
 			return append(f.build, "-fauto-profile="+f.emit("gcc"), "-o", "after")
 		}, 85},
+		{"gcc, counters", nil, gcc, func(f *floor) []string {
+			use := append(slices.Clone(f.build), "-Werror", "-Wmissing-profile", "-Wcoverage-mismatch", "-fprofile-use="+filepath.Join(f.dir, "profile"), "-o", "after")
+			testtool.Run(f.t, f.dir, append(slices.Clone(use), "-ftest-coverage", "-Wno-missing-profile")...)
+			f.emit("gcda", "--notes", f.dir)
+			return use
+		}, 85},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
