@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
@@ -57,6 +58,9 @@ func runEmitGCDA(c *cli, args []string) error {
 	in.Images, in.Only = []string{*image}, *image
 	in.Infer.Executions = true
 	src, err := c.inferred(fs.Args(), in)
+	if fail.KindOf(err) == fail.Nothing && *image == "" {
+		err = fmt.Errorf("%w; where the build of notes has replaced the recorded program, name a copy of that with --image", err)
+	}
 	if err != nil {
 		return err
 	}
