@@ -3,7 +3,7 @@
 # programs.sh, against builds by no profile and by exact ones of the compiler and of llvm-bolt. The
 # profiles are of samples of 20 s of processor time; of 30 s with --calibrate=3% ("-calibrated"); of the samples beside
 # callgrind's counts of one run of what was sampled ("-counted"); and of what perf2bolt -nl makes of
-# the same samples ("bolt-nl"). All work is done in DIR, which is kept. A PART is base, clang,
+# the same samples ("bolt-nl"). gcc reads .afdo files ("gcc-afdo") and counters ("gcc-gcda"). All work is done in DIR, which is kept. A PART is base, clang,
 # bolt, propeller or gcc, all by default; the next three need base. Each row is in DIR/rows too.
 #
 # callgrind counts instructions and taken branches of the program's own code; shares are those of
@@ -121,6 +121,16 @@ for part in "${parts[@]}"; do
 			emit gcc gcc "$from" "gcc$from.afdo"
 			build "gcc-afdo$from" "${gcc[@]}" "-fauto-profile=$dir/gcc$from.afdo"
 			measured "gcc-afdo$from" gcc gcc-exact
+		done
+		# Here too, the build of notes is of the name of what reads the counters.
+		for from in "" -calibrated -counted; do
+			counters=("-fprofile-use=$dir/counters$from" -Wno-missing-profile) notes=gcc-gcda$from.o
+			[ ${#make[@]} -eq 0 ] || notes=gcc-gcda$from.tree
+			rm -rf "counters$from" "$notes"
+			build "gcc-gcda$from" "${gcc[@]}" "${counters[@]}" -ftest-coverage
+			emit gcda gcc "$from" "counters$from" --notes "$notes"
+			build "gcc-gcda$from" "${gcc[@]}" "${counters[@]}"
+			measured "gcc-gcda$from" gcc gcc-exact
 		done
 		;;
 	esac

@@ -40,5 +40,7 @@ awk -F'\t' '
 		table("taken branches", "llvm-bolt instrumented,samples,calibrated,callgrind'"'"'s counts,`perf2bolt -nl`", "bolt-exact bolt bolt-calibrated bolt-counted bolt-nl", "exact")
 		table("taken branches", "Propeller samples,calibrated,callgrind'"'"'s counts", "propeller propeller-calibrated propeller-counted", "exact")
 		table("taken branches", "gcc instrumented,samples,calibrated,callgrind'"'"'s counts", "gcc-exact gcc-afdo gcc-afdo-calibrated gcc-afdo-counted", "gcc-exact")
+		table("taken branches", "gcc by `emit gcda` samples,calibrated,callgrind'"'"'s counts", "gcc-gcda gcc-gcda-calibrated gcc-gcda-counted", "gcc-exact")
 		table("instructions", "gcc instrumented,samples,calibrated,callgrind'"'"'s counts", "gcc-exact gcc-afdo gcc-afdo-calibrated gcc-afdo-counted", "gcc-exact")
+		table("instructions", "gcc by `emit gcda` samples,calibrated,callgrind'"'"'s counts", "gcc-gcda gcc-gcda-calibrated gcc-gcda-counted", "gcc-exact")
 	}' "${1:-$(dirname "$0")/figures.tsv}"
