@@ -287,7 +287,7 @@ func (m *maker) gcc() {
 	file := m.name + ".afdo"
 	m.write(GCC, Options{}, Offer{
 		Reader: "gcc", Does: "It inlines hot calls, orders blocks, and optimises what did not run for size.",
-		Worth: m.blocks() + " gcc reaches a part of that: it reads counts of lines, not of blocks.", Few: !madeBy(m.Compilers, "GNU"),
+		Worth: m.blocks() + " gcc reaches a part of that: it reads counts of lines, not of blocks. It reaches more by counters of blocks (`backfeed emit gcda`), with one more build.", Few: !madeBy(m.Compilers, "GNU"),
 	}, m.emit("gcc", file), fmt.Sprintf(NextSteps["gcc"], prose.ShellWord(file)))
 }
 
