@@ -2,6 +2,7 @@ package infer
 
 import (
 	"math"
+	"slices"
 
 	"backfeed/infer/image"
 )
@@ -92,16 +93,87 @@ const (
 // How long a search goes on, and what the logarithm of executions is at most.
 const fitEvals, fitTol, fitLargest = 300, 1e-7, 30
 
+// fitLittle is what a block is guessed to have at least, of the largest number.
+const fitLittle = 1e-7
+
 // A Fit is a place in the search for executions of a Graph.
 type Fit struct {
 	g *Graph
 	x []float64 // the logarithm of executions of block 0 over most, then what odds of out-edges are the exponential of
 
-	most float64
+	most  float64
+	begun bool
 }
 
-// Start returns a Fit by which control divides evenly.
+// Start returns a Fit of which nothing is known.
 func (g *Graph) Start() *Fit { return &Fit{g: g, x: make([]float64, 1+len(g.flow.outs))} }
+
+// starts returns where the first search begins: control divides evenly, or it goes where more was seen, by as many executions as block 0
+// seems to have or as all that was seen.
+func (f *Fit) starts(seen []Seen) [][]float64 {
+	even, guess := slices.Clone(f.x), f.guess(seen)
+	scaled := slices.Clone(guess)
+	f.g.run(guess)
+	said, come := 0.0, 0.0
+	for _, s := range seen {
+		said, come = said+s.N/f.most, come+f.g.visits[s.Block]
+	}
+	if come > 0 {
+		scaled[0] += math.Log(said / come)
+	}
+	return [][]float64{even, guess, scaled}
+}
+
+// guess has control go where more was seen, so that a search begins next to its end: where hardly any flow comes, it learns nothing, and a
+// loop of a million turns has to be one from the start. Blocks of which nothing was seen take after their neighbours.
+func (f *Fit) guess(seen []Seen) (x []float64) {
+	g := f.g
+	x = make([]float64, len(f.x))
+	n := make([]float64, len(g.visits)) // logarithms of executions over most
+	known := make([]bool, len(n))
+	for _, s := range seen {
+		if v := math.Log(s.N/f.most + fitLittle); !known[s.Block] || v > n[s.Block] {
+			n[s.Block], known[s.Block] = v, true
+		}
+	}
+	for range len(n) {
+		sum, of := make([]float64, len(n)), make([]float64, len(n))
+		for _, e := range g.edges {
+			if e.Unlikely {
+				continue
+			}
+			if known[e.From] && !known[e.To] {
+				sum[e.To], of[e.To] = sum[e.To]+n[e.From], of[e.To]+1
+			}
+			if known[e.To] && !known[e.From] {
+				sum[e.From], of[e.From] = sum[e.From]+n[e.To], of[e.From]+1
+			}
+		}
+		more := false
+		for b := range n {
+			if of[b] > 0 {
+				n[b], known[b], more = sum[b]/of[b], true, true
+			}
+		}
+		if !more {
+			break
+		}
+	}
+	x[0] = n[0]
+	for i, e := range g.edges {
+		if x[1+g.out[i]] = n[e.To]; e.Unlikely {
+			x[1+g.out[i]] = math.Log(fitLittle)
+		}
+	}
+	for b := range n { // only differences matter
+		odds := x[1+g.flow.first[b] : 1+g.flow.first[b+1]]
+		most := slices.Max(odds)
+		for w := range odds {
+			odds[w] -= most
+		}
+	}
+	return x
+}
 
 // Search goes on to the executions that agree best with what is seen. Where that says nothing, control divides evenly.
 func (f *Fit) Search(seen []Seen) {
@@ -112,7 +184,19 @@ func (f *Fit) Search(seen []Seen) {
 	if f.most == 0 {
 		return
 	}
-	minimize(func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most) }, f.x, fitEvals, fitTol)
+	objective := func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most) }
+	if f.begun {
+		minimize(objective, f.x, fitEvals, fitTol)
+	} else {
+		least, grad := math.Inf(1), make([]float64, len(f.x))
+		for _, x := range f.starts(seen) {
+			minimize(objective, x, fitEvals, fitTol)
+			if v := objective(x, grad); v < least {
+				least, f.x = v, x
+			}
+		}
+		f.begun = true
+	}
 	f.g.run(f.x)
 }
 

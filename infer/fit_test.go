@@ -61,3 +61,35 @@ func TestFitGradient(t *testing.T) {
 		}
 	}
 }
+
+// TestFitTurns: a loop of 300,000 turns, in which each of six calls might not return, is found behind blocks that hardly run.
+func TestFitTurns(t *testing.T) {
+	const calls, before = 6, 4
+	edges := []GraphEdge{{From: 0, To: 2}}
+	seen := []Seen{{2, 400, 1}}
+	b := 2
+	to := func(next int) { // goes on, or never comes back
+		edges = append(edges, GraphEdge{From: b, To: next}, GraphEdge{From: b, To: 1, Unlikely: true})
+		b = next
+	}
+	for range before {
+		to(b + 1)
+		seen = append(seen, Seen{b, 400, 1})
+	}
+	head := b
+	seen = seen[:len(seen)-1]
+	for range calls {
+		to(b + 1)
+		seen = append(seen, Seen{b, 1.2e8, 1})
+	}
+	turn := len(edges)
+	edges = append(edges, GraphEdge{From: b, To: head}, GraphEdge{From: head, To: b + 1}, GraphEdge{From: b + 1, To: 1})
+	seen = append(seen, Seen{b + 1, 400, 1})
+	f := NewGraph(b+2, edges).Start()
+	f.Search(seen)
+	n := f.Edges()
+	conserved(t, b+2, edges, n)
+	if n[turn] < 0.9*1.2e8 || n[turn] > 1.1*1.2e8 {
+		t.Errorf("%g turns, want 1.2e8: %v", n[turn], n)
+	}
+}
