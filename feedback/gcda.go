@@ -282,8 +282,9 @@ func (c *chart) flows() []float64 {
 	return sum
 }
 
-// copiesShare is how much of a function's executions is enough, and mostCopies how many copies of it are.
-const copiesShare, mostCopies = 0.99, 64
+// copiesShare is how much of a function's executions is enough, mostCopies how many copies of it are, and mostBlocks how many blocks of
+// all copies together: BenchmarkGCDA searches in 3,000 for half a second.
+const copiesShare, mostCopies, mostBlocks = 0.99, 64, 20000
 
 // heaviest returns the copies that ran most, and by how much all together ran more often.
 func (c *chart) heaviest() (most []*copyOf, by float64) {
@@ -301,7 +302,7 @@ func (c *chart) heaviest() (most []*copyOf, by float64) {
 	}
 	some := 0.0
 	for _, key := range keys {
-		if len(most) == mostCopies || some > copiesShare*all {
+		if len(most) >= mostCopies || len(most) > 0 && (len(most)+1)*c.fn.Blocks > mostBlocks || some > copiesShare*all {
 			break
 		}
 		most, some = append(most, c.copies[key]), some+ran[key]
@@ -349,10 +350,13 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 			break
 		}
 		n := f.Blocks()
-		told := map[int][]float64{}
+		told, left := map[int][]float64{}, mostCosts
 		for _, at := range shared {
-			bs := c.blocks[at]
-			for i, k := range assign(bs, n, counts[at], most/1000) {
+			bs, how := c.blocks[at], nearest
+			if costs := len(bs) * len(counts[at]); costs <= left {
+				left, how = left-costs, assign
+			}
+			for i, k := range how(bs, n, counts[at], most/1000) {
 				told[bs[i]] = append(told[bs[i]], counts[at][k])
 			}
 		}
@@ -381,9 +385,10 @@ func median(n []float64) float64 {
 	return n[len(n)/2]
 }
 
-// outOfOrder is what it costs to assign the first block to the last code, as a logarithm of executions. mostCosts is how many costs are
-// looked at: where a macro has a thousand blocks on a line, each takes the count next to its own.
-const outOfOrder, mostCosts = 0.3, 1 << 17
+// outOfOrder is what it costs to assign the first block to the last code, as a logarithm of executions. mostCosts is how many costs of
+// assignments are looked at in one function: beyond them, as where a macro puts thousands of blocks on a line, each block takes the count
+// next to its own.
+const outOfOrder, mostCosts = 0.3, 1 << 18
 
 // assign returns for each of the blocks that share a line which of its counts is its own: each count is that of a block, if there are enough,
 // and each block has one of its own, if there are. Of all ways to do so, it is that by which executions n of blocks change
@@ -393,18 +398,10 @@ func assign(bs []int, n, counts []float64, small float64) []int {
 	for i, b := range bs {
 		cost[i] = make([]float64, len(counts))
 		for k, v := range counts {
-			cost[i][k] = math.Abs(math.Log((v+small)/(n[b]+small))) +
-				outOfOrder*math.Abs((float64(i)+0.5)/float64(len(bs))-(float64(k)+0.5)/float64(len(counts)))
+			cost[i][k] = apart(v, n[b], small) + outOfOrder*math.Abs((float64(i)+0.5)/float64(len(bs))-(float64(k)+0.5)/float64(len(counts)))
 		}
 	}
-	of := make([]int, len(bs))
-	if len(bs)*len(counts) <= mostCosts {
-		of = matching(cost)
-	} else {
-		for i := range of {
-			of[i] = -1
-		}
-	}
+	of := matching(cost)
 	for i := range bs {
 		if of[i] >= 0 {
 			continue
@@ -418,6 +415,28 @@ func assign(bs []int, n, counts []float64, small float64) []int {
 	}
 	return of
 }
+
+// nearest returns for each block which of the counts is next to its executions.
+func nearest(bs []int, n, counts []float64, small float64) []int {
+	order := make([]int, len(counts))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(j, k int) int { return cmp.Compare(counts[j], counts[k]) })
+	of := make([]int, len(bs))
+	for i, b := range bs {
+		at, _ := slices.BinarySearchFunc(order, n[b], func(k int, v float64) int { return cmp.Compare(counts[k], v) })
+		at = min(at, len(order)-1)
+		if at > 0 && apart(counts[order[at-1]], n[b], small) <= apart(counts[order[at]], n[b], small) {
+			at--
+		}
+		of[i] = order[at]
+	}
+	return of
+}
+
+// apart is how far two numbers of executions are apart, as a logarithm; less than small makes hardly a difference.
+func apart(a, b, small float64) float64 { return math.Abs(math.Log((a + small) / (b + small))) }
 
 // matching returns the column of each row, or -1, so that as many as there can be have one each and the sum of costs is least: the
 // Hungarian method by shortest augmenting paths (Jonker and Volgenant, Computing 38, 1987).

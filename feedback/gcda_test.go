@@ -249,3 +249,37 @@ func TestGCDAGraphs(t *testing.T) {
 		t.Errorf("%d of 300 functions have counters", made)
 	}
 }
+
+// BenchmarkGCDA carries counts to a function of so many blocks: pairs of branches in a loop, all of them on few lines, as macros put them.
+func BenchmarkGCDA(b *testing.B) {
+	for _, blocks := range []int{300, 3000, 30000, 200000} {
+		b.Run(fmt.Sprint(blocks), func(b *testing.B) {
+			n := &gcov.Notes{Path: "f.gcno", Version: 0x42323241, Functions: []gcov.Function{{Name: "f", Blocks: blocks, Lines: make([][]gcov.Line, blocks)}}}
+			f := &n.Functions[0]
+			f.Arcs = append(f.Arcs, gcov.Arc{From: 0, To: 2})
+			var code strings.Builder
+			code.WriteString("proc f@10 x9")
+			for i := 2; i < blocks; i++ {
+				f.Lines[i] = []gcov.Line{{File: "f", Line: 11 + i%7}}
+				next, other := i+1, i+2
+				if next >= blocks {
+					next, other = 1, 2
+				}
+				f.Arcs = append(f.Arcs, gcov.Arc{From: i, To: next})
+				if i%2 == 0 && other < blocks {
+					f.Arcs = append(f.Arcs, gcov.Arc{From: i, To: other})
+				}
+			}
+			for i := range min(blocks, 3000) {
+				fmt.Fprintf(&code, "\nblock x%d\nf:%d", 1+i*i%1000, 11+i%7)
+			}
+			p := newProgram(b, code.String())
+			p.producer = "GNU C17 12.2.0"
+			for b.Loop() {
+				if _, _, err := gcda(p.view, []*gcov.Notes{n}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

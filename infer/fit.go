@@ -90,11 +90,13 @@ const (
 	fitShy   = 1e-4 // of the squares of logarithms of odds
 )
 
-// How long a search goes on, and what the logarithm of executions is at most.
-const fitEvals, fitTol, fitLargest = 300, 1e-7, 30
+// How many evaluations a search takes, which gets fewer where there are more than so many out-edges, when it ends before, and what the
+// logarithm of executions is at most.
+const fitEvals, fitEdges, fitTol, fitLargest = 300, 20000, 1e-7, 30
 
-// fitLittle is what a block is guessed to have at least, of the largest number.
-const fitLittle = 1e-7
+// fitLittle is what a block is guessed to have at least, of the largest number. fitReach is how many edges away from what was seen one is
+// guessed by it.
+const fitLittle, fitReach = 1e-7, 100
 
 // A Fit is a place in the search for executions of a Graph.
 type Fit struct {
@@ -136,7 +138,7 @@ func (f *Fit) guess(seen []Seen) (x []float64) {
 			n[s.Block], known[s.Block] = v, true
 		}
 	}
-	for range len(n) {
+	for range fitReach {
 		sum, of := make([]float64, len(n)), make([]float64, len(n))
 		for _, e := range g.edges {
 			if e.Unlikely {
@@ -157,6 +159,11 @@ func (f *Fit) guess(seen []Seen) (x []float64) {
 		}
 		if !more {
 			break
+		}
+	}
+	for b := range n {
+		if !known[b] {
+			n[b] = math.Log(fitLittle)
 		}
 	}
 	x[0] = n[0]
@@ -185,12 +192,13 @@ func (f *Fit) Search(seen []Seen) {
 		return
 	}
 	objective := func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most) }
+	evals := max(20, min(fitEvals, fitEvals*fitEdges/len(f.x)))
 	if f.begun {
-		minimize(objective, f.x, fitEvals, fitTol)
+		minimize(objective, f.x, evals, fitTol)
 	} else {
 		least, grad := math.Inf(1), make([]float64, len(f.x))
 		for _, x := range f.starts(seen) {
-			minimize(objective, x, fitEvals, fitTol)
+			minimize(objective, x, evals, fitTol)
 			if v := objective(x, grad); v < least {
 				least, f.x = v, x
 			}
