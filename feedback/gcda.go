@@ -48,7 +48,7 @@ const (
 // chart). Then infer.Fit finds the executions of all arcs of a copy, and those of all copies add up.
 //
 // Functions that gcc inlined before it profiles have no graph of their own: their lines are in the graphs of their callers.
-func GCDA(p *infer.Profile, _ *sample.Recording, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data, GCDAStats, error) {
+func GCDA(p *infer.Profile, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data, GCDAStats, error) {
 	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return unfitForGCC(ip) == nil })
 	if err != nil {
 		return nil, GCDAStats{}, err

@@ -107,7 +107,16 @@ func TestGCDA(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
+			largest := int64(0) // of the whole program, which gcc tells hot code by
+			for _, d := range data {
+				for _, c := range d.Functions {
+					largest = max(largest, slices.Max(c.Arcs))
+				}
+			}
 			for i, n := range notes {
+				if data[i].Max != uint64(largest) {
+					t.Errorf("%s: the largest counter is said to be %d, and is %d", n.Path, data[i].Max, largest)
+				}
 				for k := range n.Functions {
 					f := &n.Functions[k]
 					c, ok := data[i].Of(f)

@@ -96,7 +96,7 @@ func readNotes(path string) (*gcov.Notes, error) {
 // GCDA makes the files below dir that gcc's -fprofile-use=dir reads for the objects of notes: of those that the
 // recording has something to say of.
 func GCDA(src *input.Session, notes []*gcov.Notes, dir string, opt Options) (files []output.File, summary []string, err error) {
-	data, st, err := feedback.GCDA(src.Profile, src.Recording, notes, feedback.GCDAOptions{Image: opt.Image})
+	data, st, err := feedback.GCDA(src.Profile, notes, feedback.GCDAOptions{Image: opt.Image})
 	if errors.Is(err, feedback.ErrEmpty) {
 		err = fmt.Errorf("%w; notes have to be of the recorded program's source, built by the same gcc with the same options", err)
 	}
@@ -118,14 +118,6 @@ func GCDA(src *input.Session, notes []*gcov.Notes, dir string, opt Options) (fil
 // gcdaFiles are the files of data, one for each of notes, and how many objects they are of. gcc takes an object without a file for
 // one of which nothing is known, and optimises it as usual.
 func gcdaFiles(notes []*gcov.Notes, data []*gcov.Data, dir string) (files []output.File, objects int, err error) {
-	largest := uint64(0) // of the whole program
-	for _, d := range data {
-		for i := range d.Functions {
-			for _, n := range d.Functions[i].Arcs {
-				largest = max(largest, uint64(max(n, 0)))
-			}
-		}
-	}
 	of := map[string]string{} // the notes, by file
 	places := dataPlaces(notes, dir)
 	for i, d := range data {
@@ -133,7 +125,6 @@ func gcdaFiles(notes []*gcov.Notes, data []*gcov.Data, dir string) (files []outp
 			continue
 		}
 		objects++
-		d.Max, d.Runs = largest, 1
 		var b bytes.Buffer
 		if err := gcov.WriteData(&b, d); err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", notes[i].Path, err)
