@@ -65,7 +65,8 @@ func WriteBOLT(w io.Writer, p *infer.Profile, rec *sample.Recording, opt BOLTOpt
 // needs relocations: a library of the system has none, however many of the samples are its own.
 func pickForBOLT(p *infer.Profile, want string) (*infer.ImageProfile, error) {
 	fits := func(ip *infer.ImageProfile) bool { return ip.Image.Go == "" }
-	if ip := Largest(p, func(ip *infer.ImageProfile) bool { return fits(ip) && ip.Image.KeepsRelocations() }); want == "" && ip != nil && fits(ip) && ip.Image.KeepsRelocations() {
+	whole := func(ip *infer.ImageProfile) bool { return fits(ip) && ip.Image.KeepsRelocations() }
+	if ip := Largest(p, whole); want == "" && ip != nil && whole(ip) {
 		return ip, nil
 	}
 	return pick(p, want, fits)

@@ -69,18 +69,28 @@ type GCCStats struct {
 // has a count of 0; one of which nothing is known is not there. One that was compiled to
 // nothing but a conditional move has half the count of its block.
 func WriteGCC(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GCCOptions) (GCCStats, error) {
-	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return unfitForGCC(ip) == nil })
+	v, err := viewForGCC(p, rec, opt.Image, "gcc")
 	if err != nil {
 		return GCCStats{}, err
 	}
+	return writeGCC(w, v, cmp.Or(opt.Version, gccVersion(v.lines, v.Procs)))
+}
+
+// viewForGCC returns the image that want names, with its lines; for "", the one with the most samples that gcc made. Errors are of a
+// format.
+func viewForGCC(p *infer.Profile, rec *sample.Recording, want, format string) (*view, error) {
+	ip, err := pick(p, want, func(ip *infer.ImageProfile) bool { return unfitForGCC(ip) == nil })
+	if err != nil {
+		return nil, err
+	}
 	if err := unfitForGCC(ip); err != nil {
-		return GCCStats{}, fmt.Errorf("gcc: %s: %w: %w", ip.ID.Path, err, ErrUnfit)
+		return nil, fmt.Errorf("%s: %s: %w: %w", format, ip.ID.Path, err, ErrUnfit)
 	}
 	v := newView(ip, countsOf(p, rec))
 	if v.lines, err = ip.Image.Lines(); err != nil {
-		return GCCStats{}, err
+		return nil, err
 	}
-	return writeGCC(w, v, cmp.Or(opt.Version, gccVersion(v.lines, ip.Procs)))
+	return v, nil
 }
 
 // unfitForGCC says why gcc could not use a profile of the image.
@@ -125,6 +135,9 @@ func gccVersion(lines lineTable, procs []*infer.Result) int {
 }
 
 var gccProducer = regexp.MustCompile(`^GNU [^ ]+ (\d+)\.`)
+
+// gccMade reports whether gcc made a unit.
+func gccMade(u image.Unit) bool { return madeByGCC(u) > 0 }
 
 // madeByGCC returns the major version of the gcc that made a unit; 0 if none did.
 func madeByGCC(u image.Unit) int {
@@ -184,7 +197,7 @@ func afdoVersion(gcc int) uint32 {
 
 func gccDialect(gcc int) dialect {
 	return dialect{
-		made:         func(u image.Unit) bool { return madeByGCC(u) > 0 },
+		made:         gccMade,
 		name:         func(symbol string) string { return gccName(gcc, symbol) },
 		indirectOnly: true,
 		doubts:       true,

@@ -34,10 +34,7 @@ type GCDAStats struct {
 	Executed float64
 }
 
-const (
-	SkipNoNotes  Reason = "instructions whose lines no notes have"
-	SkipNotGraph Reason = "functions whose flow graph is out of all proportion"
-)
+const SkipNoNotes Reason = "instructions whose lines no notes have"
 
 // GCDA makes counters of arcs, as gcc's -fprofile-use reads them, for the functions of notes: one Data for each of notes, in
 // order, with the functions of which something is known.
@@ -49,15 +46,8 @@ const (
 //
 // Functions that gcc inlined before it profiles have no graph of their own: their lines are in the graphs of their callers.
 func GCDA(p *infer.Profile, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data, GCDAStats, error) {
-	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return unfitForGCC(ip) == nil })
+	v, err := viewForGCC(p, nil, opt.Image, "gcda")
 	if err != nil {
-		return nil, GCDAStats{}, err
-	}
-	if err := unfitForGCC(ip); err != nil {
-		return nil, GCDAStats{}, fmt.Errorf("gcda: %s: %w: %w", ip.ID.Path, err, ErrUnfit)
-	}
-	v := newView(ip, nil)
-	if v.lines, err = ip.Image.Lines(); err != nil {
 		return nil, GCDAStats{}, err
 	}
 	return gcda(v, notes)
@@ -181,10 +171,15 @@ func (a *archive) proc(v *view, r *infer.Result) {
 		return
 	}
 	unit := v.lines.Unit(r.Proc.Addr)
-	if madeByGCC(unit) == 0 {
-		a.skip(SkipLang, r.Instructions())
+	why := foreign(unit, gccMade)
+	if unit == (image.Unit{}) {
+		why = SkipNoLines
+	}
+	if why != "" {
+		a.skip(why, r.Instructions())
 		return
 	}
+	object, piece := stem(unit.Name), withoutCold(r.Proc.Name)
 	for i := range r.Proc.Blocks {
 		if r.Block[i].Conf == infer.None {
 			continue
@@ -200,18 +195,18 @@ func (a *archive) proc(v *view, r *infer.Result) {
 				a.skip(SkipNoInstLine, r.Block[i].N)
 				continue
 			}
-			if !a.inst(unit, withoutCold(r.Proc.Name), frames, b.Start, r.Block[i].N) {
+			if !a.inst(object, piece, frames, b.Start, r.Block[i].N) {
 				a.skip(SkipNoNotes, r.Block[i].N)
 			}
 		}
 	}
 }
 
-// inst adds that an instruction of a block ran n times. It belongs to the outermost function whose graph has its line.
-func (a *archive) inst(unit image.Unit, piece string, frames []image.Frame, block image.Addr, n float64) bool {
+// inst adds that an instruction of a block of an object's code ran n times. It belongs to the outermost function whose graph has its line.
+func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64) bool {
 	at := sourceLine{filepath.Base(frames[0].File), frames[0].Line}
 	for k := len(frames) - 1; k >= 0; k-- {
-		of := a.graphs(unit, image.SourceName(frames[k].Func), at)
+		of := a.graphs(object, image.SourceName(frames[k].Func), at)
 		if len(of) == 0 {
 			continue
 		}
@@ -238,9 +233,9 @@ func (a *archive) inst(unit image.Unit, piece string, frames []image.Frame, bloc
 	return false
 }
 
-// graphs returns the graphs of the functions of a name that have a line: that of the unit's own object, if there is one.
-func (a *archive) graphs(unit image.Unit, name string, at sourceLine) []*chart {
-	for _, where := range []string{stem(unit.Name), ""} {
+// graphs returns the graphs of the functions of a name that have a line: that of the object itself, if there is one.
+func (a *archive) graphs(object, name string, at sourceLine) []*chart {
+	for _, where := range []string{object, ""} {
 		var of []*chart
 		for _, c := range a.named[objectFunction{where, name}] {
 			if len(c.blocks[at]) > 0 {

@@ -113,11 +113,7 @@ func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
 		t.skip(SkipUnknown, r.Instructions())
 		return "", false
 	}
-	if u := v.lines.Unit(r.Proc.Addr); u != (image.Unit{}) && !as.made(u) {
-		why := SkipLang
-		if u.Lang == "asm" {
-			why = SkipAssembly
-		}
+	if why := foreign(v.lines.Unit(r.Proc.Addr), as.made); why != "" {
 		t.skip(why, r.Instructions())
 		return "", false
 	}
@@ -129,6 +125,17 @@ func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
 	}
 	t.skip(SkipNoLines, r.Instructions())
 	return "", false
+}
+
+// foreign says why code of a unit is not for a compiler that made others; "" where it is, or where nothing is known of the unit.
+func foreign(u image.Unit, made func(image.Unit) bool) Reason {
+	switch {
+	case u == image.Unit{} || made(u):
+		return ""
+	case u.Lang == "asm":
+		return SkipAssembly
+	}
+	return SkipLang
 }
 
 // A treeDecoder adds the code of one procedure to a function.

@@ -205,10 +205,9 @@ func (f *Fit) Search(seen []Seen) {
 		}
 		f.begun = true
 	}
-	f.g.run(f.x)
 }
 
-// Blocks returns executions of blocks, until the next Search.
+// Blocks returns executions of blocks.
 func (f *Fit) Blocks() []float64 {
 	n := make([]float64, len(f.g.visits))
 	f.g.run(f.x)
@@ -237,11 +236,7 @@ func (g *Graph) run(x []float64) {
 			g.prob[lo] = 1
 			continue
 		}
-		most := math.Inf(-1)
-		for _, v := range x[1+lo : 1+hi] {
-			most = max(most, v)
-		}
-		sum := 0.0
+		most, sum := slices.Max(x[1+lo:1+hi]), 0.0
 		for w := lo; w < hi; w++ {
 			g.prob[w] = math.Exp(max(x[1+w]-most, -fitLargest))
 			sum += g.prob[w]
@@ -301,7 +296,6 @@ func (g *Graph) objective(x, grad []float64, seen []Seen, most float64) (v float
 		}
 	}
 	g.fac.values(g.worth)
-	grad[0] = g.visits[0] * g.worth[0]
 	grad[0] = g.enter(x) * g.worth[0]
 	for b := range f.blocks {
 		lo, hi := f.first[b], f.first[b+1]

@@ -148,6 +148,18 @@ func (c *cli) emit(out, keep string, write emit.Format, src *input.Session, opt 
 		summary, err = write(w, src, opt)
 		return err
 	})
+	if err := c.tellUnfit(src, err); err != nil {
+		return err
+	}
+	for _, s := range summary {
+		c.warn("%s", s)
+	}
+	return nil
+}
+
+// tellUnfit says what of the code could not be read for a profile, and returns the error of making that, if there is one: where
+// there is nothing to write, it says what was not found.
+func (c *cli) tellUnfit(src *input.Session, err error) error {
 	for _, s := range emit.Unread(src.Profile) {
 		c.warn("%s", s)
 	}
@@ -157,11 +169,5 @@ func (c *cli) emit(out, keep string, write emit.Format, src *input.Session, opt 
 		}
 		return fail.Wrap(fail.Nothing, err)
 	}
-	if err != nil {
-		return err
-	}
-	for _, s := range summary {
-		c.warn("%s", s)
-	}
-	return nil
+	return err
 }

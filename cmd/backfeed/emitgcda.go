@@ -7,7 +7,6 @@ import (
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/output"
-	"backfeed/feedback"
 )
 
 var emitGCDACmd = &command{
@@ -77,13 +76,7 @@ func runEmitGCDA(c *cli, args []string) error {
 		opt.Image = emit.NameOf(ip.ID)
 	}
 	files, summary, err := emit.GCDA(src, graphs, *out, opt)
-	for _, s := range emit.Unread(src.Profile) {
-		c.warn("%s", s)
-	}
-	if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
-		return fail.Wrap(fail.Nothing, err)
-	}
-	if err != nil {
+	if err := c.tellUnfit(src, err); err != nil {
 		return err
 	}
 	if err := output.WriteAll(files); err != nil {

@@ -1,6 +1,7 @@
 package gcov
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -213,22 +214,14 @@ func (f *Function) settled(flows []float64) []int64 {
 	whole := make([]int64, len(flows))
 	part := f.components()
 	order := make([]int, len(flows))
+	circular := func(i int) bool { return part[node(f.Arcs[i].From)] == part[node(f.Arcs[i].To)] }
 	for i, n := range flows {
 		order[i] = i
-		if a := f.Arcs[i]; part[node(a.From)] == part[node(a.To)] {
+		if circular(i) {
 			whole[i] = int64(math.Round(n))
 		} // no path leads back from others, which cannot run
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case flows[a] > flows[b]:
-			return -1
-		case flows[a] < flows[b]:
-			return 1
-		}
-		return 0
-	})
-	circular := func(i int) bool { return part[node(f.Arcs[i].From)] == part[node(f.Arcs[i].To)] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(flows[b], flows[a]) })
 	on := forest(f, circular, order)
 	t := tree{arcs: f.Arcs, nodes: f.Blocks, on: func(i int) bool { return on[i] }}
 	t.solve(whole, nil)

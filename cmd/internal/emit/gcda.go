@@ -103,23 +103,23 @@ func GCDA(src *input.Session, notes []*gcov.Notes, dir string, opt Options) (fil
 	if err != nil {
 		return nil, nil, err
 	}
-	files, objects, err := gcdaFiles(notes, data, dir)
+	places := dataPlaces(notes, dir)
+	files, objects, err := gcdaFiles(notes, data, places)
 	if err != nil {
 		return nil, nil, err
 	}
 	summary = []string{fmt.Sprintf("%s: counters of %d of the %d functions in notes, in %d of %d objects, for gcc %s%s",
 		st.Image.Path, st.Funcs, st.Functions, objects, len(notes), st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))}
-	if old := staleData(notes, data, dir); len(old) > 0 {
+	if old := staleData(data, places); len(old) > 0 {
 		summary = append(summary, fmt.Sprintf("%d files for objects that now have no counters are left as they were, and gcc reads them too, %s first: remove them if they are older than the sources", len(old), old[0]))
 	}
 	return files, append(summary, elsewhere(src, opt, st.Image)...), nil
 }
 
-// gcdaFiles are the files of data, one for each of notes, and how many objects they are of. gcc takes an object without a file for
+// gcdaFiles are the files of data, one for each of notes, at their places, and how many objects they are of. gcc takes an object without a file for
 // one of which nothing is known, and optimises it as usual.
-func gcdaFiles(notes []*gcov.Notes, data []*gcov.Data, dir string) (files []output.File, objects int, err error) {
+func gcdaFiles(notes []*gcov.Notes, data []*gcov.Data, places [][]string) (files []output.File, objects int, err error) {
 	of := map[string]string{} // the notes, by file
-	places := dataPlaces(notes, dir)
 	for i, d := range data {
 		if len(d.Functions) == 0 {
 			continue
@@ -144,8 +144,8 @@ func gcdaFiles(notes []*gcov.Notes, data []*gcov.Data, dir string) (files []outp
 }
 
 // staleData are files of objects without counters, which another run wrote.
-func staleData(notes []*gcov.Notes, data []*gcov.Data, dir string) (old []string) {
-	for i, paths := range dataPlaces(notes, dir) {
+func staleData(data []*gcov.Data, places [][]string) (old []string) {
+	for i, paths := range places {
 		for _, path := range paths {
 			if _, err := os.Lstat(path); err == nil && len(data[i].Functions) == 0 {
 				old = append(old, path)

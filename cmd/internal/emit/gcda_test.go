@@ -148,7 +148,7 @@ func TestGCDAFiles(t *testing.T) {
 		d.Functions = []gcov.Counts{{Ident: notes[i].Functions[0].Ident, Arcs: arcs}}
 		return d
 	}
-	files, objects, err := gcdaFiles(notes, []*gcov.Data{counted(0, 3, 5), gcov.NewData(notes[1]), counted(2, 70, 2)}, "p")
+	files, objects, err := gcdaFiles(notes, []*gcov.Data{counted(0, 3, 5), gcov.NewData(notes[1]), counted(2, 70, 2)}, dataPlaces(notes, "p"))
 	if err != nil || objects != 2 || len(files) != 2 {
 		t.Fatalf("%d files of %d objects, %v", len(files), objects, err)
 	}
@@ -161,11 +161,11 @@ func TestGCDAFiles(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", files[i].Path, d, err, want)
 		}
 	}
-	if _, _, err := gcdaFiles(notes[:1], []*gcov.Data{gcov.NewData(notes[0])}, "p"); !errors.Is(err, feedback.ErrEmpty) {
+	if _, _, err := gcdaFiles(notes[:1], []*gcov.Data{gcov.NewData(notes[0])}, dataPlaces(notes[:1], "p")); !errors.Is(err, feedback.ErrEmpty) {
 		t.Errorf("nothing has counters: %v", err)
 	}
 	twice := []*gcov.Notes{static("/one/a.gcno", "/src", "a"), static("/two/a.gcno", "/src", "a")}
-	if _, _, err := gcdaFiles(twice, []*gcov.Data{counted(0, 3), counted(0, 4)}, "p"); err == nil || !strings.Contains(err.Error(), "/one/a.gcno and /two/a.gcno are notes of one object, p/#src#a.gcda") {
+	if _, _, err := gcdaFiles(twice, []*gcov.Data{counted(0, 3), counted(0, 4)}, dataPlaces(twice, "p")); err == nil || !strings.Contains(err.Error(), "/one/a.gcno and /two/a.gcno are notes of one object, p/#src#a.gcda") {
 		t.Errorf("two notes of one object: %v", err)
 	}
 
@@ -173,7 +173,7 @@ func TestGCDAFiles(t *testing.T) {
 	dir := t.TempDir()
 	testtool.Write(t, dir, "#src#b.gcda", "")
 	testtool.Write(t, dir, "#src#a.gcda", "")
-	if old := staleData(notes, []*gcov.Data{counted(0, 3), gcov.NewData(notes[1]), gcov.NewData(notes[2])}, dir); !slices.Equal(old, []string{dir + "/#src#b.gcda"}) {
+	if old := staleData([]*gcov.Data{counted(0, 3), gcov.NewData(notes[1]), gcov.NewData(notes[2])}, dataPlaces(notes, dir)); !slices.Equal(old, []string{dir + "/#src#b.gcda"}) {
 		t.Errorf("older files: %s", old)
 	}
 }
