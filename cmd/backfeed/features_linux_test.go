@@ -83,17 +83,17 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		return recordOfBusy(t, exe, func(c *sample.Counts) bool { return c.Event.Name == "ptrace-clock" && image(c) }, "--event", "ptrace-clock")
 	},
 	collect.WholeMachine: func(t *testing.T) (int, string) {
-		return recordOf(t, hasImage(runBusy(t)), "-a", "-d", "300ms")
+		return recordOfMachine(t, hasImage(runBusy(t)), 300*time.Millisecond)
 	},
 	collect.Tick: func(t *testing.T) (int, string) {
 		image := hasImage(runBusy(t))
-		return recordOf(t, func(c *sample.Counts) bool { return c.Event.Name == input.TickEvent && image(c) }, "-a", "-d", "500ms", "--tick")
+		return recordOfMachine(t, func(c *sample.Counts) bool { return c.Event.Name == input.TickEvent && image(c) }, 500*time.Millisecond, "--tick")
 	},
 	collect.Callers: func(t *testing.T) (int, string) {
 		runBusy(t)
-		return recordOf(t, func(c *sample.Counts) bool {
+		return recordOfMachine(t, func(c *sample.Counts) bool {
 			return slices.ContainsFunc(c.Stacks, func(s sample.Stack) bool { return len(s.Frames) >= 2 })
-		}, "-a", "-d", "300ms", "--callers")
+		}, 300*time.Millisecond, "--callers")
 	},
 	collect.OffCPU: func(t *testing.T) (int, string) {
 		path := filepath.Join(t.TempDir(), "r.bfr")
@@ -115,7 +115,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 			t.Skipf("no program to keep the kernel busy: %v", err)
 		}
 		t.Cleanup(func() { read.Process.Kill(); read.Wait() })
-		return recordOf(t, hasImage("[kernel]"), "-a", "-d", "300ms", "--kernel")
+		return recordOfMachine(t, hasImage("[kernel]"), 300*time.Millisecond, "--kernel")
 	},
 	collect.Cgroups: func(t *testing.T) (int, string) {
 		const root, cgroup2 = "/sys/fs/cgroup", 0x63677270 // CGROUP2_SUPER_MAGIC
@@ -123,7 +123,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		if err := syscall.Statfs(root, &fs); err != nil || fs.Type != cgroup2 {
 			t.Skipf("%s is not of cgroups v2: %v", root, err)
 		}
-		return recordOf(t, hasImage(runBusy(t)), "-a", "-d", "300ms", "--cgroup", root)
+		return recordOfMachine(t, hasImage(runBusy(t)), 300*time.Millisecond, "--cgroup", root)
 	},
 	collect.Walks: tryLiveWalks,
 	collect.Probes: func(t *testing.T) (int, string) {
@@ -171,7 +171,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 	},
 	collect.BranchRecords: func(t *testing.T) (int, string) {
 		runBusy(t)
-		return recordOf(t, func(c *sample.Counts) bool { return len(c.Branches) > 0 }, "-a", "-d", "300ms", "--event", "branches")
+		return recordOfMachine(t, func(c *sample.Counts) bool { return len(c.Branches) > 0 }, 300*time.Millisecond, "--event", "branches")
 	},
 }
 
@@ -254,6 +254,13 @@ func probeLive(t *testing.T) {
 	t.Errorf("%d places of a program that runs were not hit (%v)", len(sites), refused)
 }
 
+// recordOfMachine is recordOf the whole machine for a while, and for ten times as long where that has not what is wanted.
+func recordOfMachine(t *testing.T, want func(c *sample.Counts) bool, while time.Duration, args ...string) (code int, errs string) {
+	t.Helper()
+	in := func(d time.Duration) []string { return append([]string{"-a", "-d", d.String()}, args...) }
+	return recordOrLonger(t, want, in(while), in(10*while))
+}
+
 // recordOf runs backfeed record, and holds what it wrote to want.
 func recordOf(t *testing.T, want func(c *sample.Counts) bool, args ...string) (code int, errs string) {
 	t.Helper()
@@ -275,16 +282,23 @@ func recordOf(t *testing.T, want func(c *sample.Counts) bool, args ...string) (c
 	return code, errs
 }
 
-// recordOfBusy is recordOf a program that is busy for a moment, and ten times as long where that has not what is
-// wanted: by ptrace, samples are few on a slow machine.
+// recordOfBusy is recordOf a program that is busy for a moment, and for ten times as long where that has not what is wanted.
 func recordOfBusy(t *testing.T, exe string, want func(c *sample.Counts) bool, args ...string) (code int, errs string) {
 	t.Helper()
+	in := func(rounds string) []string { return slices.Concat(args, []string{"--", exe, "busy", rounds}) }
+	return recordOrLonger(t, want, in("60"), in("600"))
+}
+
+// recordOrLonger is recordOf by the arguments longer, where a recording by short has not what is wanted: an emulated processor
+// has the time that others leave, and by ptrace samples are few on a slow one.
+func recordOrLonger(t *testing.T, want func(c *sample.Counts) bool, short, longer []string) (code int, errs string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "short.bfr")
-	code, _, errs = runCLI(t, slices.Concat([]string{"record", "-o", file}, args, []string{"--", exe, "busy", "60"})...)
-	if code == exitDone && slices.ContainsFunc(decode(t, file).Counts, want) {
-		return code, errs
+	code, _, errs = runCLI(t, append([]string{"record", "-o", file}, short...)...)
+	if code == exitNothing || code == exitDone && !slices.ContainsFunc(decode(t, file).Counts, want) {
+		return recordOf(t, want, longer...)
 	}
-	return recordOf(t, want, append(args, "--", exe, "busy", "600")...)
+	return code, errs
 }
 
 // runBusy has a program be busy for a fifth of the time until the test ends: what samples the machine takes longer to start than
