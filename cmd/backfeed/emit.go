@@ -126,7 +126,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	case next != "" && *out != "-":
 		c.warn("next: "+next, prose.ShellWord(*out))
 	}
-	c.tellThin(src, ", or merge several recordings")
+	c.tellThin(src, orMore)
 	return nil
 }
 

@@ -86,6 +86,6 @@ func runEmitGCDA(c *cli, args []string) error {
 		c.warn("%s", s)
 	}
 	c.warn("next: %s", emit.GCDABuild(*out))
-	c.tellThin(src, ", or merge several recordings")
+	c.tellThin(src, orMore)
 	return nil
 }

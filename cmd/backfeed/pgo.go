@@ -71,6 +71,9 @@ func runPGO(c *cli, args []string) error {
 	return record.CommandError(opt, stats)
 }
 
+// orMore is what brings more samples of a recording that is there already, beside a longer one.
+const orMore = ", at a higher rate (-F), or merge several recordings"
+
 // tellThin warns of a profile of few samples, unless something was counted exactly. What helps is to record for longer, or what is said otherwise.
 func (c *cli) tellThin(src *input.Session, otherwise string) {
 	if n := src.Asked(); n < gate.FewSamples && src.Recording.Observed(nil).Counted == 0 {

@@ -19,6 +19,7 @@ import (
 	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/terminal"
+	"backfeed/feedback/gate"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 )
@@ -246,10 +247,18 @@ func runRecord(c *cli, args []string) error {
 	if err != nil || flags.calibrate.dry {
 		return err
 	}
+	c.tellFew(rec, opt, stats)
 	if err := save(rec); err != nil {
 		return err
 	}
 	return record.CommandError(opt, stats)
+}
+
+// tellFew says that a command has few samples for a profile, and what brings more: it cannot be recorded for longer than it runs.
+func (c *cli) tellFew(rec *sample.Recording, opt collect.Options, stats *collect.Stats) {
+	if n := rec.Delivered(); stats.Command != nil && opt.Duration == 0 && opt.Period == 0 && n < gate.FewSamples && rec.Observed(nil).Counted == 0 {
+		c.warn("%d samples are enough to see where time goes, and few for a profile: have the program run longer%s", n, record.OrRaise(opt.Frequency))
+	}
 }
 
 // keep copies what was sampled below dir, if it is not "", and into a store, if kind is not "no".

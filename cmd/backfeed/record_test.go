@@ -46,6 +46,7 @@ func TestRecord(t *testing.T) {
 		{"command", []string{"--", exe, "busy", "200"}, exitDone, "samples of", true},
 		{"command without --", []string{exe, "busy", "200"}, exitDone, "samples of", true},
 		{"fails", []string{"--", exe, "fail", "200"}, exitFailed, "exit status 3", true},
+		{"few", []string{"-F", "199", "--", exe, "busy", "200"}, exitDone, "few for a profile: have the program run longer, or raise -F from 199 Hz\nbackfeed: wrote", true},
 		{"time is up", []string{"-d", "300ms", "--", exe, "forever", "1"}, exitDone, "samples of", true},
 		{"does nothing", []string{"-F", "1", "--", "true"}, exitNothing, "no samples", false},
 		{"not there", []string{"--", "/no/such/command"}, exitFailed, "no such file", false},

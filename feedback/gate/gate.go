@@ -72,7 +72,7 @@ func Recording(p *infer.Profile, ip *infer.ImageProfile, otherID, recorded uint6
 	}
 	user := p.Samples.Total - p.Samples.Lost[sample.LostKernel] // most recordings have no others, and counts of the program need none
 	return []Gate{
-		{"samples", Samples, float64(user), float64(lim.MinSamples), false, "record for longer, or merge recordings"},
+		{"samples", Samples, float64(user), float64(lim.MinSamples), false, "record for longer, at a higher rate (-F), or merge recordings"},
 		atLeast("used", part(p.Samples.Used, user), lim.MinUsed, "samples have no place; `backfeed images` says why"),
 		atMost("other build ID", part(otherID, recorded), lim.MaxOtherID, "the files here are not those that ran"),
 		atLeast("own code", part(own, user), lim.MinOwn, "the program itself hardly ran: was it idle?"),
