@@ -80,6 +80,11 @@ func TestContributing(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for name := range allowedImports() {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("the table has no package %s", name)
+		}
+	}
 	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(page, -1) {
 		if !strings.Contains(all, "func "+m[1]+"(t *testing.T)") && !strings.Contains(testtool.Read(t, root, "internal/testtool/short_test.go"), "func "+m[1]+"(") {
 			t.Errorf("there is no %s", m[1])
