@@ -164,6 +164,8 @@ func (t *Target) AddCandidate(text string) error {
 			return fmt.Errorf("want one of %s, or several joined by +", strings.Join(stepNames, ", "))
 		case slices.Contains(c[:i], name):
 			return fmt.Errorf("%s is there twice", name)
+		case name == "pgo" && slices.Contains(c[:i], "afdo") || name == "afdo" && slices.Contains(c[:i], "pgo"):
+			return errors.New("pgo and afdo are two ways to do one thing: gcc reads one profile")
 		case i > 0 && steps[c[i-1]].rewrites:
 			return fmt.Errorf("nothing follows %s, which rewrites the finished program", c[i-1])
 		}

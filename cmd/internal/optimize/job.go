@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,34 +102,63 @@ func (j *job) build(ctx context.Context, f flags) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{dir: dir, flags: f}
-	in := j.dir
-	if j.Binary == "" {
-		s.binary = filepath.Join(dir, j.programName())
-	} else {
-		in = filepath.Join(dir, "tree")
-		s.binary = filepath.Join(in, j.Binary)
-		if err := copyTree(j.dir, in); err != nil {
-			return nil, fmt.Errorf("copying %s: %w", j.dir, err)
-		}
+	s := &stage{dir: dir, flags: f, binary: filepath.Join(dir, j.programName())}
+	if j.Binary != "" {
+		s.binary = filepath.Join(dir, "tree", j.Binary)
 	}
-	_, err = command{what: "build", text: filled(j.Build, s.binary, f), dir: in}.run(ctx)
-	if err != nil && strings.Contains(fail.Text(err), unknownToRustc) && strings.Contains(f.compile, linesForRustc) {
-		s.flags.compile = strings.ReplaceAll(f.compile, linesForRustc, newLinesForRustc)
-		_, err = command{what: "build", text: filled(j.Build, s.binary, s.flags), dir: in}.run(ctx)
+	if f.counters != nil {
+		err = j.byCounters(ctx, s)
+	} else {
+		err = j.make(ctx, s, &s.flags)
 	}
 	if err != nil {
 		return nil, err
+	}
+	s.sum, err = sumOf(s.binary)
+	return s, err
+}
+
+// make makes the program of a stage, whose directory is empty.
+func (j *job) make(ctx context.Context, s *stage, f *flags) error {
+	if err := j.copyFor(s); err != nil {
+		return err
+	}
+	return j.compile(ctx, s, f)
+}
+
+// copyFor copies the tree to where a stage is built, if that is not the tree itself.
+func (j *job) copyFor(s *stage) error {
+	if j.Binary == "" {
+		return nil
+	}
+	if err := copyTree(j.dir, filepath.Join(s.dir, "tree")); err != nil {
+		return fmt.Errorf("copying %s: %w", j.dir, err)
+	}
+	return nil
+}
+
+// compile runs the build of a stage with flags, which it changes where the compiler calls one otherwise.
+func (j *job) compile(ctx context.Context, s *stage, f *flags) error {
+	in := j.dir
+	if j.Binary != "" {
+		in = filepath.Join(s.dir, "tree")
+	}
+	_, err := command{what: "build", text: filled(j.Build, s.binary, *f), dir: in}.run(ctx)
+	if err != nil && strings.Contains(fail.Text(err), unknownToRustc) && strings.Contains(f.compile, linesForRustc) {
+		f.compile = strings.ReplaceAll(f.compile, linesForRustc, newLinesForRustc)
+		_, err = command{what: "build", text: filled(j.Build, s.binary, *f), dir: in}.run(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	if st, err := os.Stat(s.binary); err != nil || !st.Mode().IsRegular() {
 		made := j.Binary
 		if made == "" {
 			made = binaryHere
 		}
-		return nil, fail.Errorf(fail.Usage, "build `%s` made no file %s", j.Build, made)
+		return fail.Errorf(fail.Usage, "build `%s` made no file %s", j.Build, made)
 	}
-	s.sum, err = sumOf(s.binary)
-	return s, err
+	return nil
 }
 
 // How rustc is asked for line information that is good for profiles: until 1.97, and since. Which rustc a build takes only its answer tells.
@@ -152,7 +182,7 @@ func (j *job) beside(from *stage) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{dir: dir, flags: from.flags, holds: from.holds}
+	s := &stage{dir: dir, flags: from.flags, holds: from.holds, notes: slices.Clone(from.notes)}
 	if j.Build == "" || j.Binary == "" {
 		s.binary = filepath.Join(dir, j.programName())
 		return s, nil
@@ -410,6 +440,9 @@ func (j *job) stage(ctx context.Context, c Candidate) (*stage, error) {
 	return s, nil
 }
 
+// method names how candidates are made: where it is another, what was done before is done again. 2: pgo of gcc is by counters.
+const method = "2"
+
 // key says what a result depends on that is here: the program as it is built, what the target says, and recordings that it names. Where
 // these are of a store or an address, only what is in them says whether they are as they were.
 func (j *job) key() (string, error) {
@@ -418,7 +451,7 @@ func (j *job) key() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, part := range []string{Schema, string(said), j.base.sum} {
+	for _, part := range []string{Schema, method, string(said), j.base.sum} {
 		h.Write([]byte(strconv.Quote(part)))
 	}
 	if len(j.Sources) > 0 {

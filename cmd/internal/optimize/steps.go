@@ -1,6 +1,7 @@
 package optimize
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,15 +15,20 @@ import (
 
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
 	"backfeed/layout"
 )
 
-// flags are what a build is given: those of the compiler, and those that it has where it links.
-type flags struct{ compile, link string }
+// flags are what a build is given: those of the compiler, those that it has where it links, and counters of what a stage ran,
+// which gcc is given by files for each object.
+type flags struct {
+	compile, link string
+	counters      *stage
+}
 
 // and returns f with more behind it, each word once.
 func (f flags) and(more flags) flags {
-	return flags{words(f.compile, more.compile), words(f.link, more.link)}
+	return flags{words(f.compile, more.compile), words(f.link, more.link), cmp.Or(f.counters, more.counters)}
 }
 
 func words(texts ...string) string {
@@ -53,18 +59,20 @@ type step struct {
 }
 
 // stepNames are the names of steps, as help has them.
-var stepNames = []string{"pgo", "order", "bolt", "propeller", "align", "huge-pages"}
+var stepNames = []string{"pgo", "afdo", "order", "bolt", "propeller", "align", "huge-pages"}
 
 // usualCandidates are what is tried of a program where its target does not say, by its compiler.
 var usualCandidates = map[string][]string{
 	"go":    {"pgo"},
 	"clang": {"pgo", "order", "bolt", "propeller", "pgo+bolt"},
-	"gcc":   {"pgo", "order", "bolt", "pgo+bolt"},
+	"gcc":   {"pgo", "afdo", "order", "bolt", "pgo+bolt"},
 	"rustc": {"pgo", "bolt", "pgo+bolt"},
 	"":      {"bolt"},
 }
 
 var compiled = []string{"clang", "gcc"}
+
+var linesForGCC = flags{compile: "-g"}
 
 var steps map[string]*step
 
@@ -74,17 +82,22 @@ func init() { // they refer to functions that refer to them
 			compilers: Compilers,
 			sampled: func(t *Target) flags {
 				return map[string]flags{
-					"clang": {"-g -fdebug-info-for-profiling", ""},
-					"gcc":   {"-g", ""},
+					"clang": {compile: "-g -fdebug-info-for-profiling"},
+					"gcc":   linesForGCC,
 					// cargo strips what its release profile does not ask for, lines among it, unless told otherwise after its own flags.
-					"rustc": {"-Cdebuginfo=1 -Cstrip=none " + linesForRustc + " -Csymbol-mangling-version=v0", ""},
+					"rustc": {compile: "-Cdebuginfo=1 -Cstrip=none " + linesForRustc + " -Csymbol-mangling-version=v0"},
 				}[t.Compiler]
 			},
 			profile: profilePGO,
 		},
+		"afdo": {
+			compilers: []string{"gcc"},
+			sampled:   func(*Target) flags { return linesForGCC },
+			profile:   profileLines,
+		},
 		"order": {
 			compilers: compiled, links: true,
-			sampled: func(t *Target) flags { return flags{"-ffunction-sections", t.linkBy()} },
+			sampled: func(t *Target) flags { return flags{compile: "-ffunction-sections", link: t.linkBy()} },
 			missing: func(t *Target) string {
 				if t.linkerName() == "lld" {
 					return lacking("ld.lld", "ld.lld-19", "/usr/lib/llvm-19/bin/ld.lld")
@@ -98,18 +111,18 @@ func init() { // they refer to functions that refer to them
 			sampled: func(t *Target) flags {
 				switch t.Compiler {
 				case "rustc":
-					return flags{"-Clink-arg=-Wl,--emit-relocs", ""}
+					return flags{compile: "-Clink-arg=-Wl,--emit-relocs"}
 				case "gcc":
-					return flags{"-fno-reorder-blocks-and-partition", "-Wl,--emit-relocs"}
+					return flags{compile: "-fno-reorder-blocks-and-partition", link: "-Wl,--emit-relocs"}
 				}
-				return flags{"", "-Wl,--emit-relocs"}
+				return flags{link: "-Wl,--emit-relocs"}
 			},
 			missing: func(*Target) string { return lacking(llvmBolt...) },
 		},
 		"propeller": {
 			compilers: []string{"clang"}, links: true,
 			sampled: func(*Target) flags {
-				return flags{"-fbasic-block-address-map", "-fuse-ld=lld"}
+				return flags{compile: "-fbasic-block-address-map", link: "-fuse-ld=lld"}
 			},
 			missing: func(*Target) string { return lacking("ld.lld", "ld.lld-19", "/usr/lib/llvm-19/bin/ld.lld") },
 			profile: profilePropeller,
@@ -117,13 +130,13 @@ func init() { // they refer to functions that refer to them
 		"align": {
 			compilers: compiled, blind: true,
 			profile: func(*job, *stage) (flags, []string, error) {
-				return flags{"-falign-functions=64 -falign-loops=32", ""}, nil, nil
+				return flags{compile: "-falign-functions=64 -falign-loops=32"}, nil, nil
 			},
 		},
 		"huge-pages": {
 			compilers: compiled, links: true, blind: true,
 			profile: func(*job, *stage) (flags, []string, error) {
-				return flags{"", "-Wl,-z,max-page-size=2097152 -Wl,-z,separate-code"}, nil, nil
+				return flags{link: "-Wl,-z,max-page-size=2097152 -Wl,-z,separate-code"}, nil, nil
 			},
 		},
 	}
@@ -182,8 +195,16 @@ func (t *Target) linkBy() string {
 	return ""
 }
 
-// profilePGO makes a profile for the compiler.
+// profilePGO makes a profile for the compiler, or has gcc be given counters, of which it makes more than of a profile.
 func profilePGO(j *job, from *stage) (flags, []string, error) {
+	if j.Compiler == "gcc" {
+		return flags{counters: from}, nil, nil
+	}
+	return profileLines(j, from)
+}
+
+// profileLines makes a profile of lines for the compiler.
+func profileLines(j *job, from *stage) (flags, []string, error) {
 	format := map[string]struct {
 		write emit.Format
 		file  string
@@ -196,14 +217,14 @@ func profilePGO(j *job, from *stage) (flags, []string, error) {
 	}[j.Compiler]
 	path := filepath.Join(from.dir, format.file)
 	holds, err := j.emit(path, format.write, from, emit.Options{})
-	return flags{format.flag + path, ""}, holds, err
+	return flags{compile: format.flag + path}, holds, err
 }
 
 // profilePropeller makes the order of blocks for clang, and that of functions for lld.
 func profilePropeller(j *job, from *stage) (flags, []string, error) {
 	blocks, order := filepath.Join(from.dir, "blocks.txt"), filepath.Join(from.dir, "propeller-order.txt")
 	holds, err := j.emit(blocks, emit.Propeller, from, emit.Options{LD: order, Write: writeTo})
-	return flags{"-fbasic-block-sections=list=" + blocks, "-Wl,--symbol-ordering-file=" + order + " -Wl,--no-warn-symbol-ordering"}, holds, err
+	return flags{compile: "-fbasic-block-sections=list=" + blocks, link: "-Wl,--symbol-ordering-file=" + order + " -Wl,--no-warn-symbol-ordering"}, holds, err
 }
 
 // profileOrder makes an order of functions for the linker.
@@ -234,7 +255,7 @@ func profileOrder(j *job, from *stage) (flags, []string, error) {
 		"ld":        "-Wl,--section-ordering-file=" + path,
 		"ld-script": "-Wl,-T," + path,
 	}[linker]
-	return flags{"", link}, []string{emit.Ordered(ip.ID, order, gain)}, writeTo(path, format.Write)
+	return flags{link: link}, []string{emit.Ordered(ip.ID, order, gain)}, writeTo(path, format.Write)
 }
 
 // emit writes a profile of what a stage ran.
@@ -260,13 +281,28 @@ func writeTo(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// apply makes the program of a candidate's last step out of the stage before.
+// apply makes the program of a candidate's last step out of the stage before. Where gcc cannot be given counters, it is given a profile of lines.
 func (j *job) apply(ctx context.Context, name string, from *stage) (*stage, error) {
 	s := steps[name]
 	if s.rewrites {
 		return j.bolt(ctx, from)
 	}
-	f, holds, err := s.profile(j, from)
+	next, err := j.rebuild(ctx, s.profile, from)
+	if err == nil || ctx.Err() != nil || name != "pgo" || j.Compiler != "gcc" {
+		return next, err
+	}
+	j.notify.Progress("building %s with lines, as it cannot be by counters", j.Name)
+	why := err
+	if next, err = j.rebuild(ctx, profileLines, from); err != nil {
+		return nil, fmt.Errorf("%w; and by counters: %w", err, why)
+	}
+	next.notes = append(next.notes, "by lines, as afdo: it could not be by counters: "+report.Brief(j.says(why)))
+	return next, nil
+}
+
+// rebuild builds the program of a stage again, by what profile makes of how it ran.
+func (j *job) rebuild(ctx context.Context, profile func(*job, *stage) (flags, []string, error), from *stage) (*stage, error) {
+	f, holds, err := profile(j, from)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +310,10 @@ func (j *job) apply(ctx context.Context, name string, from *stage) (*stage, erro
 	if err != nil {
 		return nil, err
 	}
-	next.holds = append(slices.Clone(from.holds), holds...)
+	if f.counters != nil {
+		holds = next.holds
+	}
+	next.holds, next.notes = slices.Concat(from.holds, holds), slices.Clone(from.notes)
 	if next.sum == from.sum {
 		return nil, fmt.Errorf("the build with it made the same program: see that %s reaches every compilation, and %s the link", flagsHere, ldflagsHere)
 	}
