@@ -24,6 +24,7 @@ type command struct {
 	text   string
 	dir    string
 	stdout string        // file that what it prints goes to; "" is nowhere
+	said   io.Writer     // what a build that succeeds prints goes there, up to mostSaid; nil is nowhere
 	limit  time.Duration // 0 is none
 }
 
@@ -35,6 +36,9 @@ type usage struct {
 
 // tailLines and tailBytes are how much of what a command that failed said is repeated.
 const tailLines, tailBytes = 20, 4000
+
+// mostSaid is how much of what a build printed is read: more than the warnings of 200,000 objects.
+const mostSaid = 64 << 20
 
 // errLeft is that a command ended and left processes running.
 var errLeft = errors.New("it ended and left processes running, which were killed; stop what it starts, and wait for it: what it does not wait for is not measured")
@@ -83,6 +87,11 @@ func (c command) run(ctx context.Context) (usage, error) {
 		return u, fail.Lines(fmt.Errorf("%s: %w", c, err), tail(errs)...)
 	case left && c.what != "build": // servers of compilers stay
 		return u, fmt.Errorf("%s: %w", c, errLeft)
+	}
+	if c.said != nil {
+		if _, err := io.Copy(c.said, io.NewSectionReader(errs, 0, mostSaid)); err != nil {
+			return u, err
+		}
 	}
 	u.processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return u, nil

@@ -1,12 +1,15 @@
 package optimize
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"backfeed/cmd/internal/emit"
@@ -18,11 +21,12 @@ import (
 // countersFlags have gcc read counters below a directory. Correction, which -fauto-profile implies, changes no code here: without it,
 // gcc warns of functions without counters that others call, by no name that -Wno-error= could have, and -Werror ends the build.
 func countersFlags(dir string) string {
-	return "-fprofile-use=" + dir + " -Wno-missing-profile -fprofile-correction"
+	return "-fprofile-use=" + dir + " -fprofile-correction"
 }
 
-// notesFlag has gcc write its graphs. It changes code a little, so the program is built without it.
-const notesFlag = " -ftest-coverage"
+// notesFlags have gcc write its graphs, without a word of counters that are not there yet. The first changes code a little, so
+// the program is built without; and so that gcc says which counters it has not found, if it says anything (-w).
+const notesFlags, missingFlags = " -ftest-coverage -Wno-missing-profile", " -Wmissing-profile -Wno-error=missing-profile"
 
 // byCounters builds the program of a stage with counters, for gcc's own graphs, of what another stage ran. It is built twice at one place, as gcc finds
 // counters by the paths of objects: for the graphs, and by the counters, which lie in a directory of their own.
@@ -53,12 +57,42 @@ func (j *job) byCounters(ctx context.Context, s *stage) error {
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		return err
 	}
-	return j.make(ctx, s, &by)
+	by.compile += missingFlags
+	var said bytes.Buffer
+	if err := j.make(ctx, s, &by, &said); err != nil {
+		return err
+	}
+	switch n, of, first := missed(said.String(), dir, files, len(notes)); {
+	case n >= of:
+		return fmt.Errorf("gcc found the counters of no object: it looked for %s, and %s was written: have the build name objects alike each time", first, files[0].Path)
+	case n > 0:
+		s.notes = append(s.notes, j.without([]string{fmt.Sprintf("gcc did not find the counters of %d of %d objects: it looked for %s first", n, of, first)})...)
+	}
+	return nil
+}
+
+// missed returns of how many objects, of all that have files of counters below dir, gcc did not find these, by what it said, and the
+// first file that it looked for. It says so of objects that have none, too, which are the rest of those that have notes.
+func missed(said, dir string, files []output.File, notes int) (n, of int, first string) {
+	looked, wrote := map[string]bool{}, map[string]bool{}
+	for line := range strings.SplitSeq(said, "\n") {
+		_, path, ok := strings.Cut(line, dir+"/") // in quotes of whatever language
+		path, _, ends := strings.Cut(path, ".gcda")
+		if ok && ends && strings.HasSuffix(line, "missing-profile]") {
+			path = dir + "/" + path + ".gcda"
+			first = cmp.Or(first, path)
+			looked[path] = true
+		}
+	}
+	for _, f := range files { // an object may have one by each way to spell its path
+		wrote[filepath.Clean(strings.ReplaceAll(f.Path, "#", "/"))] = true
+	}
+	return max(len(looked)-(notes-len(wrote)), 0), len(wrote), first
 }
 
 // buildNotes builds a stage for gcc's graphs, and returns these. Of a build that runs in the target's directory, nothing of them stays there.
 func (j *job) buildNotes(ctx context.Context, s *stage, f flags) ([]*gcov.Notes, error) {
-	f.compile += notesFlag
+	f.compile += notesFlags
 	before := map[string]time.Time{}
 	places := []string{s.dir}
 	if j.Binary == "" { // what the command does not name after the program lies where it runs
@@ -80,7 +114,7 @@ func (j *job) buildNotes(ctx context.Context, s *stage, f flags) ([]*gcov.Notes,
 			return nil, err
 		}
 	}
-	made := j.compile(ctx, s, &f)
+	made := j.compile(ctx, s, &f, nil)
 	var paths []string
 	for _, place := range places {
 		now, err := notesBelow(place)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/output"
 	"backfeed/internal/testtool"
 )
 
@@ -53,6 +54,36 @@ func TestBuildNotes(t *testing.T) {
 		after := tree(t, dir)
 		if line := func(tree string) string { _, rest, _ := strings.Cut(tree, "\n"); return rest }; line(after) != line(before) { // but the directory's own time
 			t.Errorf("%s: the directory was\n%s and is\n%s", tt.name, before, after)
+		}
+	}
+}
+
+// TestMissed: gcc looks for counters of all objects, in whatever language it says so; those that it does not find and that were written
+// are missed.
+func TestMissed(t *testing.T) {
+	const says = "/src/x.c: In function 'f':\n/src/x.c:1:5: warning: '/w/002//w/001/x.gcda' profile count data file not found [-Wmissing-profile]\n    1 | int f;\n" +
+		"y.c:9:1: Warnung: »/w/002/#src#y.gcda« nicht gefunden [-Wmissing-profile]\n" +
+		"y.c:9:1: Warnung: »/w/002/#src#y.gcda« nicht gefunden [-Wmissing-profile]\n"
+	for _, tt := range []struct {
+		said  string
+		wrote string
+		notes int
+		n, of int
+	}{
+		{"", "/w/002/#src#x.gcda", 1, 0, 1},
+		{says, "/w/002/#src#z.gcda", 3, 0, 1},
+		{says, "/w/002/#src#z.gcda /w/002//src/z.gcda", 3, 0, 1}, // one object, spelled twice
+		{says, "/w/002/#src#z.gcda /w/002/#else#y.gcda", 3, 1, 2},
+		{says, "/w/002/#else#x.gcda /w/002/#else#y.gcda", 2, 2, 2},
+		{says, "/w/002/#src#z.gcda", 9, 0, 1}, // what -flto writes where it links
+	} {
+		var files []output.File
+		for path := range strings.FieldsSeq(tt.wrote) {
+			files = append(files, output.File{Path: path})
+		}
+		n, of, first := missed(tt.said, "/w/002", files, tt.notes)
+		if n != tt.n || of != tt.of || tt.said != "" && first != "/w/002//w/001/x.gcda" {
+			t.Errorf("%s: %d of %d, first %q, want %d of %d", tt.wrote, n, of, first, tt.n, tt.of)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,7 +110,7 @@ func (j *job) build(ctx context.Context, f flags) (*stage, error) {
 	if f.counters != nil {
 		err = j.byCounters(ctx, s)
 	} else {
-		err = j.make(ctx, s, &s.flags)
+		err = j.make(ctx, s, &s.flags, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -118,12 +119,12 @@ func (j *job) build(ctx context.Context, f flags) (*stage, error) {
 	return s, err
 }
 
-// make makes the program of a stage, whose directory is empty.
-func (j *job) make(ctx context.Context, s *stage, f *flags) error {
+// make makes the program of a stage, whose directory is empty. What the build says goes to said, if that is not nil.
+func (j *job) make(ctx context.Context, s *stage, f *flags, said io.Writer) error {
 	if err := j.copyFor(s); err != nil {
 		return err
 	}
-	return j.compile(ctx, s, f)
+	return j.compile(ctx, s, f, said)
 }
 
 // copyFor copies the tree to where a stage is built, if that is not the tree itself.
@@ -138,12 +139,12 @@ func (j *job) copyFor(s *stage) error {
 }
 
 // compile runs the build of a stage with flags, which it changes where the compiler calls one otherwise.
-func (j *job) compile(ctx context.Context, s *stage, f *flags) error {
+func (j *job) compile(ctx context.Context, s *stage, f *flags, said io.Writer) error {
 	in := j.dir
 	if j.Binary != "" {
 		in = filepath.Join(s.dir, "tree")
 	}
-	_, err := command{what: "build", text: filled(j.Build, s.binary, *f), dir: in}.run(ctx)
+	_, err := command{what: "build", text: filled(j.Build, s.binary, *f), dir: in, said: said}.run(ctx)
 	if err != nil && strings.Contains(fail.Text(err), unknownToRustc) && strings.Contains(f.compile, linesForRustc) {
 		f.compile = strings.ReplaceAll(f.compile, linesForRustc, newLinesForRustc)
 		_, err = command{what: "build", text: filled(j.Build, s.binary, *f), dir: in}.run(ctx)
