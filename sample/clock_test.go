@@ -70,7 +70,7 @@ func TestReliability(t *testing.T) {
 		c.Weight, c.Enabled, c.Running = 4036, enabled, running
 		return &Recording{Counts: []*Counts{c}}
 	}
-	if r := shared(0, 0).Counts[0].Reliability(); r != 1 {
+	if r, known := Reliability(shared(0, 0).Counts); known {
 		t.Errorf("where it is not known, %g", r)
 	}
 	for _, rs := range [][]*Recording{{shared(3000, 1000), shared(1000, 1000)}, {shared(1000, 1000), shared(3000, 1000)}} {
@@ -80,7 +80,7 @@ func TestReliability(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range []*Counts{sum.Counts[0], back.Counts[0], back.Scale(1e3).Counts[0]} {
-			if c.Reliability() != 0.5 {
+			if r, known := Reliability([]*Counts{c}); r != 0.5 || !known {
 				t.Errorf("counted for %d of %d ns, want half", c.Running, c.Enabled)
 			}
 		}

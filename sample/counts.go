@@ -249,16 +249,9 @@ func (c *Counts) Clock() float64 {
 	return float64(c.Cycles) / float64(c.Clocked)
 }
 
-// Reliability is the part of the time in which an event was counted, of that in which it was to be: 1 where it had a counter of its
-// own, or needs none. What samples say of the rest is an extrapolation. It is what VTune calls MUX reliability.
-func (c *Counts) Reliability() float64 {
-	if r, known := Reliability([]*Counts{c}); known {
-		return r
-	}
-	return 1
-}
-
-// Reliability is that of counts of one event together; known is false where none says for how long it was counted.
+// Reliability is the part of the time in which the event of these counts was counted, of that in which it was to be: 1 where it had a
+// counter of its own. What samples say of the rest is an extrapolation. It is what VTune calls MUX reliability. known is false where
+// nothing says for how long it was counted.
 func Reliability(counts []*Counts) (r float64, known bool) {
 	var enabled, running uint64
 	for _, c := range counts {

@@ -91,11 +91,6 @@ func Name(address string) string {
 	return report.Clean(shown.String())
 }
 
-// Get returns the file at an address, of at most so many bytes.
-func Get(ctx context.Context, address string, maxBytes int64) ([]byte, error) {
-	return Fetcher{}.Get(ctx, address, maxBytes)
-}
-
 // Get returns the file at an address, of at most so many bytes. Errors name the address.
 func (f Fetcher) Get(ctx context.Context, address string, maxBytes int64) ([]byte, error) {
 	var b bytes.Buffer

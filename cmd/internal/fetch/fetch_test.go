@@ -133,7 +133,7 @@ func TestLarge(t *testing.T) {
 	}
 	for _, first := range [][]http.HandlerFunc{nil, {endless}} {
 		address, asked := serve(t, first...)
-		if _, err := Get(t.Context(), address, int64(len(content))-1); !errors.Is(err, ErrTooLarge) || asked.Load() != 1 {
+		if _, err := (Fetcher{}).Get(t.Context(), address, int64(len(content))-1); !errors.Is(err, ErrTooLarge) || asked.Load() != 1 {
 			t.Errorf("%v, asked %d times", err, asked.Load())
 		}
 	}
@@ -166,12 +166,12 @@ func TestSecrets(t *testing.T) {
 	}
 	address, _ := serve(t, echo, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) })
 	secret := strings.Replace(address, "http://", "http://alice:pa55word@", 1) + "?token=t0p+secret&seconds=1"
-	_, err := Get(t.Context(), secret, 100)
+	_, err := Fetcher{}.Get(t.Context(), secret, 100)
 	if err == nil || !strings.Contains(err.Error(), "403") || !strings.Contains(err.Error(), "seconds=1&...") {
 		t.Errorf("%v", err)
 	}
 	errs := []error{err}
-	if _, err := Get(t.Context(), secret, 100); err != nil {
+	if _, err := (Fetcher{}).Get(t.Context(), secret, 100); err != nil {
 		t.Error(err)
 	}
 	if h := <-told; h.Get("Referer") != "" || h.Get("Authorization") != "" {
@@ -213,7 +213,7 @@ func TestEnd(t *testing.T) {
 	if d := time.Since(start); d > 30*time.Second {
 		t.Errorf("it took %v", d)
 	}
-	if _, err := Get(t.Context(), address+"?seconds=1e8", 100); err == nil || !strings.Contains(err.Error(), "at most") {
+	if _, err := (Fetcher{}).Get(t.Context(), address+"?seconds=1e8", 100); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Error(err)
 	}
 }
