@@ -26,6 +26,14 @@ type FollowOptions struct {
 	// Pace returns the share that holds from now on, in place of MaxCPU, or of Share if that is not 0: it is asked a few times in
 	// a second. 0 is no stops. nil is what these say, always.
 	Pace func() float64
+
+	// Busy returns how many processors the program has used so far, in the mean, where that is known better than by looking at its
+	// threads now and then, of which short ones are never seen. nil is not.
+	Busy func() float64
+
+	// Passing has a thread held only while it is to stop, where the kernel allows that: signals and new threads of the program do not
+	// stop for it. It goes with Untimed and PIDs; programs that run so briefly that no look meets them are not stopped.
+	Passing bool
 }
 
 const (

@@ -48,6 +48,7 @@ func Follow(ctx context.Context, opt FollowOptions) (*sample.Recording, *Stats, 
 	if err != nil {
 		return nil, nil, err
 	}
+	t.passing = opt.Passing && opt.Untimed && opt.Held == nil && len(opt.Command) == 0 && CanPass()
 	t.follow = &follower{opt: opt, budget: &t.budget, at: Stopped{spaces: &t.tally.spaces}}
 	if opt.Held != nil {
 		defer opt.Held.await()
@@ -209,7 +210,7 @@ func (f *follower) begin() {
 // stop hands a thread that is stopped in user code to Ahead, and sets the breakpoint. It returns what is to be
 // done when the thread has gone on.
 func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
-	if f.ahead = f.again == nil && f.allowed(max(time.Duration(cmp.Or(f.opt.Idle, 1)*float64(knew.Sub(t.began))), t.stats.Program)); !f.ahead {
+	if f.ahead = f.again == nil && f.allowed(max(time.Duration(cmp.Or(f.opt.Idle, 1)*float64(knew.Sub(t.began))), t.program(knew))); !f.ahead {
 		return func() {}
 	}
 	f.stats.Stops++

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"backfeed/internal/testtool"
 	"backfeed/sample/trace"
 )
@@ -443,5 +445,55 @@ func TestFollowRefuses(t *testing.T) {
 		if _, _, err := Follow(t.Context(), FollowOptions{Options: opt, Ahead: aheadAnywhere}); err == nil {
 			t.Errorf("%+v: no error", opt)
 		}
+	}
+}
+
+// TestPassing: a tracer that passes stops threads again and again, and holds none meanwhile: signals reach them without it.
+func TestPassing(t *testing.T) {
+	followed(t)
+	if !CanPass() {
+		t.Skip("needs Linux 5.3 with CONFIG_PROC_CHILDREN")
+	}
+	cmd := exec.Command("sh", "-c", program(t, "speeds")+" adds 20000; :") // a child of the process that is followed
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	ctx, end := context.WithTimeout(t.Context(), 5*time.Second)
+	defer end()
+	stops, again, held, child := 0, 0, false, 0
+	_, stats, err := Follow(ctx, FollowOptions{
+		Options: Options{PIDs: []int{cmd.Process.Pid}, MaxCPU: 1, Frequency: 499}, Untimed: true, Passing: true,
+		Ahead: func(s *Stopped) Ahead {
+			if child = s.PID; child == cmd.Process.Pid {
+				return Ahead{}
+			}
+			if stops++; stops >= 20 && again > 0 {
+				end()
+			}
+			return Ahead{
+				Resumed: func() { held = held || tracerOf(s.TID) != 0 },
+				Again:   time.Millisecond,
+				Then: func(s *Stopped, _ time.Duration) time.Duration {
+					if s != nil {
+						again++
+					}
+					return 0
+				},
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stops == 0 || again == 0 || held || stats.Traced.Stops == 0 {
+		t.Errorf("%d stops and %d more of the same threads, held after that: %t; want some, and none held", stops, again, held)
+	}
+	if child == 0 {
+		t.Fatal("the child of the process was never stopped")
+	}
+	defer unix.Kill(child, unix.SIGKILL)
+	if tracerOf(child) != 0 || hasEnded(child, child) {
+		t.Errorf("the program is traced by %d after the end, or has ended", tracerOf(child))
 	}
 }

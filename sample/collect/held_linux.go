@@ -91,8 +91,28 @@ func (h *Held) reaped() {
 	})
 }
 
-// await waits for it to end, unless that was seen.
-func (h *Held) await() { go h.reaped() }
+// await waits for it to end, unless that was seen. To wait for a process takes the stops of one that another thread of this process
+// traces, so that is done when it has ended.
+func (h *Held) await() {
+	go func() {
+		h.poll()
+		h.reaped()
+	}()
+}
+
+// poll returns when it has ended, or at once where the kernel does not say so (Linux before 5.3).
+func (h *Held) poll() {
+	fd, err := unix.PidfdOpen(h.PID(), 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
+			return
+		}
+	}
+}
 
 // Ended is closed when the process has ended.
 func (h *Held) Ended() <-chan struct{} { return h.ended }

@@ -23,6 +23,8 @@ type LongWalkOptions struct {
 	Idle    float64        // as of FollowOptions
 	Share   float64        // stops are samples first; as of FollowOptions
 	Pace    func() float64 // as of FollowOptions
+	Busy    func() float64 // as of FollowOptions
+	Passing bool           // as of FollowOptions
 
 	// Turns has threads stopped again after walks that go round loops, to tell how fast they are; with Untimed.
 	Turns bool
@@ -175,7 +177,7 @@ func (w *LongWalker) Open() (*OwnSampler, error) {
 // Walk walks until the command or all processes have ended, the context is done, or Duration has passed. It returns
 // what Follow does.
 func (w *LongWalker) Walk(ctx context.Context) (*sample.Recording, *Stats, error) {
-	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Untimed: w.opt.Untimed, Idle: w.opt.Idle, Share: w.opt.Share, Pace: w.opt.Pace, Ahead: w.ahead})
+	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Untimed: w.opt.Untimed, Idle: w.opt.Idle, Share: w.opt.Share, Pace: w.opt.Pace, Busy: w.opt.Busy, Passing: w.opt.Passing, Ahead: w.ahead})
 }
 
 // ahead walks from where a thread stands.

@@ -62,7 +62,8 @@ type tracer struct {
 	stack       [stackWords]uint64
 	chain       []uint64
 
-	follow *follower // nil: threads are sampled, no more
+	follow  *follower // nil: threads are sampled, no more
+	passing bool      // threads are held when they are to stop, and no longer
 }
 
 // A tracee is a thread.
@@ -83,6 +84,7 @@ type tracee struct {
 	calls     callLog
 	stretch   *pendingStretch // that is being timed; nil is none
 	named     time.Time       // when its name was read last
+	seized    bool            // it is held, by a tracer that passes
 }
 
 // A tracedProcess is a process with at least one tracee.
@@ -91,6 +93,7 @@ type tracedProcess struct {
 	mapsRead time.Time // when its mappings were read last
 	size     uint64    // of its address space then, in pages
 	dirty    bool      // it has executed a program since
+	stack    uint64    // where the stack of its program began, of a tracer that passes; 0 is unknown
 }
 
 // A schedState is what /proc/PID/task/TID/schedstat tells.
@@ -221,6 +224,9 @@ func (t *tracer) begin() error {
 	}
 	if err := t.alarm.open(); err != nil {
 		return err
+	}
+	if t.passing {
+		return t.beginPassing()
 	}
 	if len(t.opt.Command) > 0 {
 		return t.start()
@@ -411,6 +417,8 @@ func (t *tracer) collect(ctx context.Context) error {
 			if t.stats.Stops == stops { // a lower rate would not have saved it
 				t.other += threadTime() - before
 			}
+		} else if err == unix.ECHILD && t.passing {
+			t.idle()
 		} else if err == unix.ECHILD {
 			return nil // all are gone
 		} else if err != nil && err != unix.EINTR {
@@ -533,7 +541,11 @@ const (
 func (t *tracer) event(tid int, code int32, status int) {
 	switch code {
 	case cldExited, cldKilled, cldDumped:
-		t.exited(tid)
+		if t.passing {
+			t.endedHeld(tid)
+		} else {
+			t.exited(tid)
+		}
 		return
 	case cldTrapped:
 	default: // what no tracee reports
@@ -556,7 +568,7 @@ func (t *tracer) event(tid int, code int32, status int) {
 		th.asked = time.Time{}
 	}
 	if event == 0 && signal == unix.SIGTRAP && t.follow != nil && t.follow.late(th) || th.stretch != nil && t.follow.stopped(th, signal, event) {
-		resume(tid, 0)
+		t.letRun(th, 0)
 		return
 	}
 	switch event {
@@ -564,15 +576,15 @@ func (t *tracer) event(tid int, code int32, status int) {
 		t.signalled(th, signal)
 	case unix.PTRACE_EVENT_CLONE, unix.PTRACE_EVENT_FORK, unix.PTRACE_EVENT_VFORK:
 		t.born(th)
-		resume(tid, 0)
+		t.letRun(th, 0)
 	case unix.PTRACE_EVENT_EXEC:
 		reap(tid) // until then, ptrace refuses what another thread executed (looks_like_a_spurious_pid)
 		t.executed(th)
-		resume(tid, 0)
+		t.letRun(th, 0)
 	case unix.PTRACE_EVENT_STOP:
 		t.haveStopped(th, signal)
 	default:
-		resume(tid, 0)
+		t.letRun(th, 0)
 	}
 }
 
@@ -580,7 +592,7 @@ func (t *tracer) event(tid int, code int32, status int) {
 func (t *tracer) signalled(th *tracee, signal unix.Signal) {
 	if th.held && signal == unix.SIGCONT {
 		th.held = false // ours
-		resume(th.tid, 0)
+		t.letRun(th, 0)
 		return
 	}
 	again := th.again
@@ -601,7 +613,7 @@ func (t *tracer) signalled(th *tracee, signal unix.Signal) {
 			r.set(th.tid)
 		}
 	}
-	resume(th.tid, signal)
+	t.letRun(th, signal)
 }
 
 // ignoredByDefault are the signals that do nothing to a program without a handler for them (signal(7)).
@@ -624,12 +636,16 @@ func (t *tracer) haveStopped(th *tracee, signal unix.Signal) {
 	th.asked, th.listening = time.Time{}, false
 	switch signal {
 	case unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
+		if t.passing {
+			t.letRun(th, 0) // which leaves it stopped
+			return
+		}
 		th.listening = true
 		ptraceCall(unix.PTRACE_LISTEN, th.tid, 0, 0)
 		return
 	}
 	if asked.IsZero() {
-		resume(th.tid, 0)
+		t.letRun(th, 0)
 		return
 	}
 	resumed, before := func() {}, time.Duration(0)
@@ -641,7 +657,7 @@ func (t *tracer) haveStopped(th *tracee, signal unix.Signal) {
 	} else if t.sampled(th, true) && t.follow != nil {
 		resumed = t.follow.stop(t, th, knew)
 	}
-	resume(th.tid, 0)
+	t.letRun(th, 0)
 	went := time.Now()
 	if t.follow != nil {
 		t.budget.worked(min(threadTime()-before, went.Sub(knew)))
@@ -749,6 +765,9 @@ func wait4(pid int, status *unix.WaitStatus, options int) (int, error) {
 // look interrupts the threads that run.
 func (t *tracer) look(now time.Time) {
 	t.stats.Looks++
+	if t.passing {
+		t.list()
+	}
 	if t.follow != nil {
 		t.follow.look(t)
 	} else {
@@ -757,8 +776,16 @@ func (t *tracer) look(now time.Time) {
 		}
 	}
 	if t.budget.due(now) {
-		t.interval = wholeSteps(t.budget.spent(now, t.own(), t.stats.Program, t.period), timerStep())
+		t.interval = wholeSteps(t.budget.spent(now, t.own(), t.program(now), t.period), timerStep())
 	}
+}
+
+// program is the processor time that the program used so far.
+func (t *tracer) program(now time.Time) time.Duration {
+	if f := t.follow; f != nil && f.opt.Busy != nil {
+		return time.Duration(f.opt.Busy() * float64(now.Sub(t.began)))
+	}
+	return t.stats.Program
 }
 
 // unhindered reports whether no thread stands, or is about to.
@@ -794,7 +821,7 @@ func (t *tracer) interrupt(th *tracee) bool {
 
 // interruptNow interrupts a thread.
 func (t *tracer) interruptNow(th *tracee) bool {
-	if th.listening || th.held || !th.asked.IsZero() || ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) != nil {
+	if th.listening || th.held || !th.asked.IsZero() || t.passing && !t.hold(th) || ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) != nil {
 		return false
 	}
 	th.asked = time.Now()
@@ -868,6 +895,9 @@ func (t *tracer) sampled(th *tracee, counts bool) (user bool) {
 	if calls {
 		misc = miscKernel
 	} else {
+		if t.passing {
+			t.renewed(th)
+		}
 		t.refreshMaps(th.pid, s.ip)
 		if r.wide() {
 			t.unwind(th.tid, r, s)
@@ -1042,7 +1072,7 @@ func (t *tracer) finish() {
 	t.alarm.close()
 	t.stats.Own = threadTime() - t.before
 	t.stats.Wall = time.Since(t.began)
-	t.budget.spent(time.Now(), t.own(), t.stats.Program, t.period)
+	t.budget.spent(time.Now(), t.own(), t.program(time.Now()), t.period)
 	t.stats.Stopped, t.stats.Worked = t.budget.stopped, t.budget.shared
 	t.stats.Period = t.interval
 }

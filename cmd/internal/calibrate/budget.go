@@ -83,8 +83,8 @@ const (
 	atEnd, endCost = 25 * time.Millisecond, 13 * time.Microsecond
 	// margin is the part of the budget that is left alone: what costs one by one is taken in each second.
 	margin = 0.03
-	// lateFor is the part of a recording, at its end, in which nothing is chosen any more.
-	lateFor = 5
+	// lateFor is the part of a recording, at its end, in which nothing is chosen any more, settledFor that at its start.
+	lateFor, settledFor = 5, 5
 )
 
 // firstChoice is what the first choice is thought to take beside that, walkerCost what it takes to have walks in the kernel, half of it the
@@ -94,6 +94,7 @@ const (
 	firstChoice = 10 * time.Millisecond
 	walkerCost  = 60 * time.Millisecond
 	proberCost  = 100 * time.Millisecond
+	firstWalks  = 50 * time.Millisecond // of walks, that are of some use
 )
 
 // wantCost is what it takes for each walk to tell which places they want to be counted: 33 ms of bzip2 with 794 of them, 96 ms of SQLite
@@ -182,6 +183,25 @@ func (b *budget) kept() time.Duration {
 	return min(b.saved(), b.expected())
 }
 
+// enough returns what a calibration has to be able to take in all for walks to begin, by what this one took so far, and which share
+// of this recording that is, or what length at this share.
+func (b *budget) enough() (need time.Duration, share float64, length time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	need = b.cost() + atEnd
+	if b.choices == 0 {
+		need += time.Duration((firstChoice + b.toOpen).Seconds() / firstShare * 1e9)
+	} else {
+		need += firstWalks
+	}
+	used := (1 - margin) * b.used.Seconds()
+	if used <= 0 {
+		return need, 1, 0
+	}
+	share = min(max(need.Seconds()/used, b.share), 1)
+	return need, share, time.Duration(max(1, need.Seconds()/used/b.share) * float64(b.at))
+}
+
 // comes reports whether so much is likely to be saved for the next choice before it is too late for one. b.mu is held.
 func (b *budget) comes() bool {
 	used := b.used.Seconds()
@@ -233,12 +253,20 @@ func (b *budget) wants(cost time.Duration) {
 	b.toWant = cost
 }
 
+// settles is when it is known what goes on by itself: sooner of recordings that are short, or may be.
+func (b *budget) settles() time.Duration {
+	if b.length == 0 {
+		return 3 * time.Second / 2
+	}
+	return min(3*time.Second, b.length/settledFor)
+}
+
 // mayChoose reports whether there is room for another choice, and time for it to be of use.
 func (b *budget) mayChoose() bool {
 	b.mu.Lock()
 	opening := b.toOpen
 	first, next, may := b.choices == 0, b.expected(), min(b.saved(), b.room())
-	settled := b.at >= 3*time.Second // it is known what goes on by itself
+	settled := b.at >= b.settles()
 	late := b.length > 0 && b.at > b.late()
 	b.mu.Unlock()
 	if first {

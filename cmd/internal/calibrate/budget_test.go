@@ -173,3 +173,37 @@ func TestBudgetPostpones(t *testing.T) {
 		t.Errorf("15 s at 1 %%: %+v, want no choice", o)
 	}
 }
+
+// TestEnough: what is said to be enough for walks to begin is: of recordings so long, or with such a share.
+func TestEnough(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		share        float64
+		length, used time.Duration
+		opens        time.Duration
+		choices      int
+	}{
+		{"too short to choose", 0.01, 5 * time.Second, 5 * time.Second, 40 * time.Millisecond, 0},
+		{"half of the time asleep", 0.03, 5 * time.Second, 2500 * time.Millisecond, 40 * time.Millisecond, 0},
+		{"too short to walk", 0.01, 10 * time.Second, 9 * time.Second, 0, 1},
+		{"nothing ran", 0.01, 5 * time.Second, 0, 0, 0},
+	} {
+		b := budget{share: tt.share, length: tt.length, at: tt.length, used: tt.used, toOpen: tt.opens, choices: tt.choices, spent: spending{Own: 50 * time.Millisecond}}
+		need, share, length := b.enough()
+		if tt.used == 0 {
+			if share != 1 || length != 0 {
+				t.Errorf("%s: a share of %v or %v would do; want none that is known", tt.name, share, length)
+			}
+			continue
+		}
+		busy := tt.used.Seconds() / tt.length.Seconds()
+		if share <= tt.share || length <= tt.length {
+			t.Errorf("%s: a share of %v or %v would do, which is not more", tt.name, share, length)
+		}
+		for _, may := range []float64{share * tt.used.Seconds(), tt.share * busy * length.Seconds()} {
+			if may < need.Seconds() {
+				t.Errorf("%s: %v s may be taken; want %v", tt.name, may, need)
+			}
+		}
+	}
+}

@@ -38,10 +38,11 @@ type longWalks struct {
 	walks int
 	ready atomic.Bool // there is code to walk through
 
-	alone  bool          // they are what samples
-	done   atomic.Bool   // they ended, before the recording or with it
-	beside time.Duration // what the tracer took beside walks
-	early  bool          // ended before the recording
+	alone   bool          // they are what samples
+	passing bool          // threads are held while they stop, and no longer
+	done    atomic.Bool   // they ended, before the recording or with it
+	beside  time.Duration // what the tracer took beside walks
+	early   bool          // ended before the recording
 }
 
 // replayEvery is how many walks one goes through models of predictors and caches for. That takes about as long as a walk,
@@ -115,22 +116,28 @@ func (l *longWalks) begin(k *Calibrator, held *collect.Held) {
 		Untimed:  true,
 		Turns:    true,
 		Idle:     leastProcessors,
+		Passing:  true,
 		Accesses: l.replays,
 		Walked:   func(w *collect.LongWalk) { l.walked(k, w) },
 	}
-	if held != nil {
-		opt.PIDs = nil
-	}
 	if a := k.opt.Alone; a != nil {
 		opt.Frequency, opt.MaxCPU, opt.Share = a.Frequency, a.MaxCPU, k.opt.Budget
+		opt.Passing = false // samples are of all threads
 		l.alone = true
+	} else {
+		opt.Busy = k.processors
+	}
+	if l.passing = opt.Passing && collect.CanPass(); l.passing {
+		opt.Held = nil // it is let go as if nobody traced it
+	} else if held != nil {
+		opt.PIDs = nil
 	}
 	l.walker = collect.NewLongWalker(opt)
 	l.own, l.err = l.walker.Open()
 }
 
-// What a tracer takes beside walks, as each signal and each new thread of a program stops for it, may be tracedShare of the budget,
-// and freeTime: of a Go program with a collector of garbage at work, it was 5 % of the processor time. Beside walks in the kernel, it
+// What a tracer takes beside walks, as each signal and each new thread of a program stops for one that does not pass, may be tracedShare of
+// the budget, and freeTime: of a Go program with a collector of garbage at work, it was 5 % of the processor time. Beside walks in the kernel, it
 // may be besideShare: of a shell that starts SQLite again and again, it was 82 ms of a minute at 1 %, in which there were 3 long walks
 // and 2671 others.
 const tracedShare, besideShare, freeTime = 0.2, 0.07, 20 * time.Millisecond
@@ -204,7 +211,11 @@ func (l *longWalks) tell(k *Calibrator) {
 		k.opt.Notify.Warn("--calibrate: long walks: %v", l.err)
 	}
 	if l.early {
-		k.opt.Notify.Warn("long walks ended before the recording: the program's signals and new threads, at which it stops for them, took %v beside them", l.beside.Round(time.Millisecond))
+		why := "the program's signals and new threads, at which it stops for them"
+		if l.passing {
+			why = "to look for threads that run"
+		}
+		k.opt.Notify.Warn("long walks ended before the recording: %s, took %v beside them", why, l.beside.Round(time.Millisecond))
 	}
 	t := l.walker.Totals()
 	if l.stats == nil || t.Walks == 0 {

@@ -27,6 +27,14 @@ func roundAfter(t time.Duration) time.Duration {
 	return 3 * t
 }
 
+// drainEvery is how often samples are taken in, of a recording of that length; 0 is not known. The first choice is soon.
+func drainEvery(length time.Duration) time.Duration {
+	if length == 0 {
+		return time.Second / 2
+	}
+	return min(max(length/10, time.Second/4), time.Second)
+}
+
 // A Sampler is what samples come from while they are calibrated: a collect.System.
 type Sampler interface {
 	Drain() (*sample.Recording, error)
@@ -36,8 +44,7 @@ type Sampler interface {
 // Record samples until ctx is done or ended is closed, and chooses what to probe. With Options.Alone, it does so itself,
 // and sys is nil. Each time that samples came in, drained is called with all so far.
 func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struct{}, drained func(sum *sample.Recording)) (*sample.Recording, error) {
-	const drainEvery = time.Second // the first choice is soon
-	tick := time.NewTicker(drainEvery)
+	tick := time.NewTicker(drainEvery(k.opt.Length))
 	defer tick.Stop()
 	k.long.begin(k, nil)
 	if k.opt.Alone != nil {
@@ -61,6 +68,7 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 		case err := <-chosen:
 			k.complain(err)
 			choosing = false
+			k.share() // what it chose need not wait
 			continue
 		case <-tick.C:
 		}

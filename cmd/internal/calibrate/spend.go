@@ -22,6 +22,11 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 		}
 	}
 	k.foresee(rec)
+	k.share()
+}
+
+// share sets these rates by what was used and spent until now.
+func (k *Calibrator) share() {
 	k.budget.ends(k.kernelWalks().Walks)
 	if k.prober.Load() != nil {
 		k.budget.wants(k.toWant())
@@ -93,6 +98,11 @@ func (k *Calibrator) spending() (s spending) {
 	return s
 }
 
+// processors is how many what is sampled has used so far, in the mean.
+func (k *Calibrator) processors() float64 {
+	return float64(k.used.Load()) / float64(max(time.Since(k.began), time.Second))
+}
+
 // tellCost says what all of it took, and by what part.
 func (k *Calibrator) tellCost() {
 	s := k.spending()
@@ -113,6 +123,8 @@ func (k *Calibrator) tellCost() {
 	k.opt.Notify.Warn("calibration took %v in all, of %v of processor time (%.2f%%): %s",
 		s.all().Round(time.Millisecond), used.Round(time.Millisecond), 100*s.all().Seconds()/max(used.Seconds(), 1e-9), strings.Join(parts, ", "))
 	if k.budget.choices == 0 || s.Walks+s.Windows+s.Stood == 0 {
-		k.opt.Notify.Warn("the time was too short for more than that: record for longer, or with a larger share for --calibrate")
+		need, share, length := k.budget.enough()
+		k.opt.Notify.Warn("the time was too short for more than that: for walks to begin takes about %v here, which is --calibrate=%.0f%%, or -d %.0f at the same share",
+			need.Round(time.Millisecond), math.Ceil(100*share), math.Ceil(length.Seconds()))
 	}
 }
