@@ -22,6 +22,9 @@ func Follow(context.Context, FollowOptions) (*sample.Recording, *Stats, error) {
 // TryLongWalks returns why there are none.
 func TryLongWalks() *Unavailable { return LongWalks.unsupported() }
 
+// CanPass reports that none is.
+func CanPass() bool { return false }
+
 // State returns an *Unavailable error.
 func (*Stopped) State() (*trace.State, error) { return nil, noFollowing }
 
