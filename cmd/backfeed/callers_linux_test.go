@@ -32,16 +32,18 @@ func TestCallers(t *testing.T) {
 		c.add(s)
 	}
 	all := float64(c.samples)
-	t.Logf("%d samples with a known caller, %d without; callers right: by frame pointers %.2f %%, put right %.2f %%; return addresses of known calls %.2f %%",
-		c.samples, c.unknown, 100*float64(c.chain)/all, 100*float64(c.corrected)/all, 100*float64(c.calls)/all)
+	t.Logf("%d samples with a known caller, %d without; callers right: by frame pointers %.2f %%, put right %.2f %%, and %.2f %% unknown then; return addresses of known calls %.2f %%",
+		c.samples, c.unknown, 100*float64(c.chain)/all, 100*float64(c.corrected)/all, 100*float64(c.none)/all, 100*float64(c.calls)/all)
 	if c.samples < 500 {
 		t.Fatal("too few samples to tell")
 	}
 	if c.unknown > c.samples/20 || float64(c.calls) < 0.99*all {
 		t.Error("the callers to compare with are themselves in doubt")
 	}
-	if float64(c.corrected) < 0.99*all {
-		t.Error("want 99 % right")
+	// Where a processor has no instructions for SHA-256, Go's assembly of it has a large frame, and data in the register of the frame
+	// pointer: its caller is unknown, and said to be.
+	if none := float64(c.none); none > 0.05*all || float64(c.corrected) < 0.99*(all-none) {
+		t.Error("want 99 % right of those that are known, and 95 % known")
 	}
 }
 
@@ -93,6 +95,7 @@ type callerCheck struct {
 	calls     int // samples whose caller is a known call instruction
 	chain     int // right by frame pointers
 	corrected int // right in the stacks of a Profile
+	none      int // unknown there
 }
 
 // add takes in a sample. The program lies where it was linked to, so an address is
@@ -137,7 +140,10 @@ func (c *callerCheck) add(s stackSample) {
 	}
 	counts.AddStackTop(frames, top, 1)
 	p := infer.Profile{Images: []*infer.ImageProfile{{ID: c.id, Image: c.im}}}
-	if got := p.Stacks(counts)[0].Frames; len(got) > 1 && got[1] == frame(want) {
+	switch got := p.Stacks(counts)[0].Frames; {
+	case len(got) < 2 || got[1].Image == sample.Unknown:
+		c.none++
+	case got[1] == frame(want):
 		c.corrected++
 	}
 }

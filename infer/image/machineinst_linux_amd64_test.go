@@ -276,6 +276,8 @@ func definedFlags(op trace.Op, st *trace.State) uint64 {
 		return z
 	case trace.X86Tzcnt, trace.X86Lzcnt:
 		return c | z
+	case trace.X86Andn:
+		return c | z | s | o // parity is undefined: 0 on a Cascade Lake, as after AND on a Zen
 	case trace.X86Bextr:
 		return z
 	case trace.X86Bzhi, trace.X86Blsr, trace.X86Blsi, trace.X86Blsmsk:
