@@ -127,7 +127,13 @@ func (q *problem) contract() *core {
 		return nil
 	}
 	c.allocate()
+	if q.system != nil {
+		c.system, c.beside = make([]float64, len(c.cost)), make([]float64, len(c.cost))
+	}
 	for i, b := range c.block {
+		if q.system != nil {
+			c.system[i], c.beside[i] = q.system[b], q.beside[b]
+		}
 		c.samples[i], c.cost[i], c.fetch[i] = q.samples[b], cross.cost[b], cross.fetch[b]
 		c.insts[i], c.invVar[i] = q.insts[b], q.invVar[b]
 		if !q.live[b] {

@@ -42,6 +42,9 @@ func estimate(p *Placed, opt Options) {
 	if par.timed {
 		of := *par
 		of.total = of.counts() * float64(prof.Samples.Used)
+		if prof.held {
+			of.heldUp = of.counts() / prof.cyclesApart()
+		}
 		if !calibrated {
 			of.minor = minorShare * of.total
 		}
@@ -123,14 +126,14 @@ func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *p
 
 // pose makes the problem of r, or nil if there is none.
 func (pr *posed) pose(r *Result) *problem {
-	samples := r.BlockSamples
-	if pr.par.timed && r.kernel != nil {
-		samples = slices.Clone(samples)
-		for b, n := range r.kernel {
-			samples[b] -= n
-		}
+	if !pr.par.timed || r.system == nil {
+		return newProblem(r.Proc, r.BlockSamples, pr.costOf(r), pr.par)
 	}
-	return newProblem(r.Proc, samples, pr.costOf(r), pr.par)
+	q := newProblem(r.Proc, r.system.own(r.BlockSamples), pr.costOf(r), pr.par)
+	if q != nil {
+		q.callSystem(r.system)
+	}
+	return q
 }
 
 // run solves the program and fills all results that are not silent.
@@ -318,7 +321,12 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 			return plain
 		}
 		im := home[r]
-		return func(b *image.Block) float64 { return outOfOrder.cycles(model.Cycles(im, b)) / period }
+		return func(b *image.Block) float64 {
+			if r.system.in(b) {
+				return plain(b) // its time is in the kernel
+			}
+			return outOfOrder.cycles(model.Cycles(im, b)) / period
+		}
 	}
 }
 

@@ -313,7 +313,7 @@ func (p *Profile) setAside(images []*sample.ImageCounts, only func(sample.ImageI
 func callsNothing(id sample.ImageID) bool { return id.Path == "[vdso]" }
 
 func newProfile(cs []*sample.Counts, model *machine.Model) *Profile {
-	p := &Profile{Machine: model.Name, Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}, dispersion: sample.Dispersion(cs)}
+	p := &Profile{Machine: model.Name, Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}, dispersion: sample.Dispersion(cs), held: heldUp(cs)}
 	var weight, delivered, clocked, cycles float64
 	for _, c := range cs {
 		p.Samples.Total += c.Total
@@ -386,12 +386,11 @@ type hit struct {
 func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 	proc, err := im.Proc(sym)
 	if err == nil && len(proc.Blocks) > 0 {
-		r = newResult(proc)
+		r = resultIn(im, proc)
 	} else {
 		proc = &image.Proc{}
 	}
 	b := 0
-	var returned returned
 	for _, h := range hits {
 		for b < len(proc.Blocks) && proc.Blocks[b].End <= h.addr {
 			b++
@@ -403,33 +402,9 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 		r.BlockSamples[b] += h.n
 		r.Samples += h.n
 		r.Seen = true
-		if returned.is(im, proc, b, h.addr) {
-			if r.kernel == nil {
-				r.kernel = make([]uint64, len(proc.Blocks))
-			}
-			r.kernel[b] += h.n
-		}
+		r.system.returns(b, h)
 	}
 	return r, lost
-}
-
-// returned finds the places that the kernel returns to from system calls. A sample of time there stands for time in
-// the kernel: signals, by which runtime/pprof samples, arrive there whatever the call took, and so do interrupts that it
-// held up. Taken for time of the block, some 5 samples of futex's stub were 0.3 of all executions of gojq.
-type returned struct {
-	block int // that is known, and one more
-	after []image.Addr
-}
-
-// is reports whether a, in block b of p, is such a place. Blocks are asked for by address.
-func (r *returned) is(im *image.Image, p *image.Proc, b int, a image.Addr) bool {
-	if r.block != b+1 {
-		r.block, r.after = b+1, im.AfterSystemCalls(&p.Blocks[b])
-		if b > 0 && p.Blocks[b-1].End == p.Blocks[b].Start {
-			r.after = append(r.after, im.AfterSystemCalls(&p.Blocks[b-1])...)
-		}
-	}
-	return slices.Contains(r.after, a)
 }
 
 // place puts the samples of ic into the procedures of its image. If the work is to end, it leaves some out.
@@ -562,13 +537,20 @@ func (ip *ImageProfile) add(syms []int) []*Result {
 	made := make([]*Result, len(syms))
 	parallel(len(syms), func(k int) {
 		if p, err := ip.Image.Proc(syms[k]); err == nil && len(p.Blocks) > 0 {
-			made[k] = newResult(p)
+			made[k] = resultIn(ip.Image, p)
 		}
 	})
 	made = slices.DeleteFunc(made, func(r *Result) bool { return r == nil })
 	ip.Procs = append(ip.Procs, made...)
 	slices.SortFunc(ip.Procs, func(a, b *Result) int { return cmp.Compare(a.Proc.Addr, b.Proc.Addr) })
 	return made
+}
+
+// resultIn is newResult of a procedure of im.
+func resultIn(im *image.Image, p *image.Proc) *Result {
+	r := newResult(p)
+	r.system = systemCallsOf(im, p)
+	return r
 }
 
 func newResult(p *image.Proc) *Result {

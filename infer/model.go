@@ -93,6 +93,10 @@ type params struct {
 	// total is the samples of the program that count; 0 if that is of no matter.
 	total float64
 
+	// heldUp: the samples that a cycle brings in which interrupts are held up until a system call returns; 0 if what is
+	// sampled there tells of no such time.
+	heldUp float64
+
 	// minor is how many samples that count a procedure has fewer of that takes minorEffort, see there; 0 is none.
 	minor float64
 
@@ -230,6 +234,8 @@ type problem struct {
 	samples    []float64  // by block
 	cost       []float64  // by block: samples that one execution brings, in the median
 	quiet      bool       // no block has samples
+	system     []float64  // by block: of cost, what system calls hold interrupts up, and returns take; nil if it makes none
+	beside     []float64  // by block: the variance of the logarithm of its cost that system calls beside it add; nil likewise
 	fetch      []float64  // by block: params.line of its code
 	insts      []float64  // by block: instructions, at least 1
 	invVar     []float64  // by block: 1 / variance of the logarithm of cost
@@ -285,7 +291,6 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 	}
 	q.allocate()
 	part := par.counts()
-	var sum, cost, fetch float64
 	for b := range p.Blocks {
 		q.insts[b], q.invVar[b] = 1, 1/par.costVar
 		if b >= len(samples) {
@@ -296,17 +301,21 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 		q.fetch[b] = part * par.line * float64(p.Blocks[b].End-p.Blocks[b].Start) / lineBytes
 		q.insts[b] = float64(max(1, p.Blocks[b].Insts))
 		q.invVar[b] = q.insts[b] / par.costVar
-		sum += q.samples[b]
-		cost, fetch = cost+q.cost[b], fetch+q.fetch[b]
 	}
+	q.begin()
 	for _, b := range f.entries {
 		q.fetch[b] += part * par.line * entryLines
 	}
+	return q
+}
+
+// begin sets what is believed of q before a search, by samples and costs.
+func (q *problem) begin() {
+	sum, cost, fetch := sumOf(q.samples), sumOf(q.cost), sumOf(q.fetch)
 	q.quiet = sum == 0
 	q.expect(nil)
 	// Before anything is known, each block ran as often as any other.
 	q.believe(math.Log(runs(max(sum, 0.5), max(cost, 1e-300), fetch)))
-	return q
 }
 
 // fetches is how many samples n executions of block b are expected to bring by waiting for its code, and how
@@ -348,6 +357,9 @@ func runs(samples, cost, fetch float64) float64 {
 func (q *problem) rescaleCosts(by float64) {
 	scale(1/by, q.cost)
 	scale(1/math.Sqrt(by), q.fetch)
+	for b, n := range q.system { // which takes what it takes, whatever the program waits for
+		q.cost[b] += n * (1 - 1/by)
+	}
 }
 
 // allocate makes the lists of q, for its flow and branch.
@@ -670,6 +682,9 @@ func huber(r, far float64) (v, d float64) {
 // where the tail begins: without samples the x of explain, with samples its w.
 type weighing struct{ samples, k, tilt, share, far, edge, logEdge float64 }
 
+// neverHidden is far of a block whose time never is hidden: out of reach, and small enough to reckon with.
+const neverHidden = 500
+
 // expect prepares explain. noise, if not nil, is by block where the logarithm of
 // the cost is expected to be, beside that of the median cost; all else has to be as it was.
 func (q *problem) expect(noise []float64) {
@@ -681,6 +696,9 @@ func (q *problem) expect(noise []float64) {
 			c = noise[b]
 		} else {
 			w.share, w.far = s/k, q.par.hidden/math.Sqrt(k)
+			if q.system != nil && q.system[b] > 0.5*q.cost[b] {
+				w.far = neverHidden // no call retires with others
+			}
 			if s == 0 {
 				w.edge = w.far * math.Exp(w.far)
 			} else {

@@ -548,6 +548,9 @@ func (q *problem) disturb(rng *rand.Rand, loops *nest, noise, risk []float64) {
 	shared := loops.draw(rng, q.par.loopSD, q.par.armSD)
 	for b := range noise {
 		v := q.par.blockVar/q.insts[b] + q.par.leastVar + 1/(q.samples[b]+1)
+		if q.beside != nil {
+			v += q.beside[b]
+		}
 		noise[b] = common - q.par.overlooked*fastExp(max(-(q.insts[b]-1)/2, -700)) + rng.NormFloat64()*math.Sqrt(v)
 		if loops != nil {
 			for _, l := range loops.of[b] {

@@ -49,6 +49,7 @@ type Profile struct {
 
 	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold
 
+	held       bool    // samples are of a timer's interrupts: see heldUp
 	dispersion float64 // of the samples: see each
 
 	missing bool    // an image that may call others was not found, or not asked for
@@ -102,9 +103,9 @@ type Result struct {
 	Edge         []Freq    // as Proc.Edges
 	Call         []Freq    // as Proc.Calls
 
-	kernel  []uint64 // as Proc.Blocks: those of BlockSamples that are the kernel's time: see returned; nil if none are
-	entered []int32  // blocks whose executions may exceed those of their In edges
-	trapped []int32  // blocks whose executions may exceed those of their Out edges
+	system  *systemCalls // nil if it makes none
+	entered []int32      // blocks whose executions may exceed those of their In edges
+	trapped []int32      // blocks whose executions may exceed those of their Out edges
 }
 
 // Instructions returns how many instructions r executed, as far as the executions of

@@ -38,12 +38,8 @@ func TestReturned(t *testing.T) {
 			if lost != 0 || r.Samples != 8 || r.BlockSamples[b] < 3 {
 				t.Fatalf("%d samples, %d lost, %v by block", r.Samples, lost, r.BlockSamples)
 			}
-			var kernel uint64
-			for _, n := range r.kernel {
-				kernel += n
-			}
-			if kernel != 5 {
-				t.Errorf("%d samples are the kernel's, want 5: %v", kernel, r.kernel)
+			if got := r.system.held[b]; got != 5 {
+				t.Errorf("%d samples are the kernel's, want 5", got)
 			}
 			par := outOfOrder
 			for timed, want := range map[bool]float64{true: 3, false: 8} {

@@ -1,0 +1,125 @@
+package infer
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// cyclesApart of what these tests sample: a timer's at 997 Hz, 3.1 GHz.
+const testApart = 3.1e6
+
+// systemResult is a result of a procedure whose block b ends in a system call; so many samples lie in the blocks, and held where it returns.
+func systemResult(p *image.Proc, b int, held uint64, samples ...uint64) *Result {
+	r := newResult(p)
+	r.system = newSystemCalls(len(p.Blocks))
+	r.system.of[b] = 1
+	r.system.calls = []systemCall{{b, p.Blocks[b].End}}
+	r.system.follow(p)
+	copy(r.BlockSamples, samples)
+	if held > 0 {
+		r.BlockSamples[b+1] += held
+		r.system.returns(b+1, hit{p.Blocks[b].End, held})
+	}
+	for _, n := range r.BlockSamples {
+		r.Samples += n
+	}
+	return r
+}
+
+func testCost(*Result) func(*image.Block) float64 {
+	return func(b *image.Block) float64 { return outOfOrder.cycles(cyclesPerInst*float64(b.Insts)) / testApart }
+}
+
+// timerParams are those of samples of a timer, whose interrupts are held up or not.
+func timerParams(held bool) *params {
+	par := outOfOrder
+	if held {
+		par.heldUp = 1 / testApart
+	}
+	return &par
+}
+
+// wrapper is read of glibc: it tests a flag, calls, tests the result and returns, or sets errno.
+const wrapper = "a2>b b3>c c2>d c>e d1! e5!"
+
+// TestSystemCalls: samples where calls return tell how often they were made, whatever their neighbours wait for.
+func TestSystemCalls(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		interrupts  bool
+		held        uint64
+		samples     []uint64
+		least, most float64
+	}{
+		// As read of glibc had them, the first reading /dev/zero, the others in memcached: see README.
+		{"5M calls that do next to nothing", true, 172, []uint64{1, 1, 0, 25}, 5e6 / 3, 5e6 * 3},
+		{"75k calls of a server that slept", true, 4, []uint64{5, 0, 1, 0}, 75e3 / 4, 75e3 * 4},
+		{"59k that wait, to cold code", true, 13, []uint64{1, 0, 3, 7}, 59e3 / 10, 59e3 * 10},
+		{"signals tell nothing of calls", false, 4000, []uint64{0, 0, 1, 0}, 0, 1e7},
+	} {
+		r := systemResult(graph(wrapper), 1, tt.held, tt.samples...)
+		pose([]*Result{r}, testCost, timerParams(tt.interrupts), nil).run(false)
+		if err := r.Check(); err != nil {
+			t.Fatal(err)
+		}
+		if n := r.Block[1].N; n < tt.least || n > tt.most {
+			t.Errorf("%s: %.3g calls, want %.3g to %.3g", tt.name, n, tt.least, tt.most)
+		}
+		if !near(r.Block[0].N, r.Block[1].N, 1e-6) {
+			t.Errorf("%s: entered %.3g times, called %.3g", tt.name, r.Block[0].N, r.Block[1].N)
+		}
+	}
+}
+
+// TestSystemCallsOutweighFew: a caller with two samples does not say how often a procedure calls the system whose calls have their own.
+func TestSystemCallsOutweighFew(t *testing.T) {
+	few, callee := newResult(graph("a4!")), systemResult(graph(wrapper), 1, 40, 20, 0, 0, 0)
+	few.BlockSamples[0], few.Samples = 7, 7 // 7M executions, by them alone
+	pr := pose([]*Result{few, callee}, testCost, timerParams(true), nil)
+	pr.ties = []tie{{callee: 1, sites: []site{{q: pr.probs[0], out: -1, share: 1}}, sd: pr.tieSD, above: pr.tieSD}}
+	pr.run(false)
+	const want = 40 * testApart / systemCycles
+	if n := callee.Entries.N; math.Abs(math.Log(n/want)) > math.Log(3) {
+		t.Errorf("entered %.3g times, want about %.3g", n, float64(want))
+	}
+	if n := few.Entries.N; math.Abs(math.Log(n/callee.Entries.N)) > math.Log(2) {
+		t.Errorf("its one caller ran %.3g times, it %.3g", n, callee.Entries.N)
+	}
+}
+
+// TestHeldUp: of which events interrupts are held up.
+func TestHeldUp(t *testing.T) {
+	here := sample.CPU{Arch: "x86_64"}
+	for _, tt := range []struct {
+		event string
+		cpu   sample.CPU
+		want  bool
+	}{
+		{"cpu-clock", here, true}, {"cpu-clock:u", here, true}, {"task-clock", here, true}, {"tick", here, true},
+		{"cpu-clock", sample.CPU{}, false}, // of runtime/pprof
+		{"ptrace-clock", here, false}, {"cycles", here, false}, {"cycles:u", here, false}, {"page-faults", here, false},
+	} {
+		if got := heldUp([]*sample.Counts{{CPU: tt.cpu, Event: sample.Event{Name: tt.event}}}); got != tt.want {
+			t.Errorf("%s, processor %q: %v, want %v", tt.event, tt.cpu.Arch, got, tt.want)
+		}
+	}
+	both := []*sample.Counts{{CPU: here, Event: sample.Event{Name: "cpu-clock"}}, {Event: sample.Event{Name: "cpu-clock"}}}
+	if heldUp(both) {
+		t.Error("a timer's samples with those of signals are taken for a timer's alone")
+	}
+}
+
+// TestBesideSystemCalls: which blocks are next to a call, and which run only after one.
+func TestBesideSystemCalls(t *testing.T) {
+	r := systemResult(graph(wrapper), 1, 0)
+	if want := []bool{true, false, true, false, false}; !slices.Equal(r.system.beside, want) {
+		t.Errorf("beside: %v, want %v", r.system.beside, want)
+	}
+	if want := []bool{false, false, true, false, false}; !slices.Equal(r.system.after, want) {
+		t.Errorf("after: %v, want %v", r.system.after, want)
+	}
+}
