@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -47,8 +48,8 @@ func NewGuard(l net.Listener, most int) *Guard {
 	g := &Guard{Listener: l, most: most}
 	g.room.L = &g.mu
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur/8 < uint64(most) {
-		g.most = max(1, int(limit.Cur/8))
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
+		g.most = max(1, min(most, int(min(limit.Cur/8, math.MaxInt32)))) // whose type differs by system
 	}
 	return g
 }
