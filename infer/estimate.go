@@ -42,7 +42,7 @@ func estimate(p *Placed, opt Options) {
 	if par.timed {
 		of := *par
 		of.total = of.counts() * float64(prof.Samples.Used)
-		if prof.held {
+		if heldUp(counts) {
 			of.heldUp = of.counts() / prof.cyclesApart()
 		}
 		if !calibrated {

@@ -313,7 +313,7 @@ func (p *Profile) setAside(images []*sample.ImageCounts, only func(sample.ImageI
 func callsNothing(id sample.ImageID) bool { return id.Path == "[vdso]" }
 
 func newProfile(cs []*sample.Counts, model *machine.Model) *Profile {
-	p := &Profile{Machine: model.Name, Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}, dispersion: sample.Dispersion(cs), held: heldUp(cs)}
+	p := &Profile{Machine: model.Name, Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}, dispersion: sample.Dispersion(cs)}
 	var weight, delivered, clocked, cycles float64
 	for _, c := range cs {
 		p.Samples.Total += c.Total

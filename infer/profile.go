@@ -49,7 +49,6 @@ type Profile struct {
 
 	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold
 
-	held       bool    // samples are of a timer's interrupts: see heldUp
 	dispersion float64 // of the samples: see each
 
 	missing bool    // an image that may call others was not found, or not asked for

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"slices"
 
 	"backfeed/infer/image"
@@ -98,18 +99,29 @@ func (s *systemCalls) returns(b int, h hit) {
 	if s == nil {
 		return
 	}
-	for _, c := range s.calls {
-		if c.returns == h.addr && (b == c.block || b == c.block+1) {
-			s.held[c.block] += h.n
-			s.here[b] += h.n
-			return
-		}
+	i := s.from(h.addr)
+	if i == len(s.calls) || s.calls[i].returns != h.addr {
+		return
 	}
+	if c := s.calls[i]; b == c.block || b == c.block+1 {
+		s.held[c.block] += h.n
+		s.here[b] += h.n
+	}
+}
+
+// from returns the index of the first call that returns to a or behind it; len(calls) is none.
+func (s *systemCalls) from(a image.Addr) int {
+	i, _ := slices.BinarySearchFunc(s.calls, a, func(c systemCall, a image.Addr) int { return cmp.Compare(c.returns, a) })
+	return i
 }
 
 // in reports whether b makes one of them.
 func (s *systemCalls) in(b *image.Block) bool {
-	return s != nil && slices.ContainsFunc(s.calls, func(c systemCall) bool { return b.Start < c.returns && c.returns <= b.End })
+	if s == nil {
+		return false
+	}
+	i := s.from(b.Start + 1)
+	return i < len(s.calls) && s.calls[i].returns <= b.End
 }
 
 // own returns those of the samples of all blocks that are time of their code.

@@ -71,12 +71,17 @@ func runPGO(c *cli, args []string) error {
 	return record.CommandError(opt, stats)
 }
 
+// isThin reports whether so many samples of a recording are few for a profile, and nothing was counted exactly.
+func isThin(samples uint64, rec *sample.Recording) bool {
+	return samples < gate.FewSamples && rec.Observed(nil).Counted == 0
+}
+
 // orMore is what brings more samples of a recording that is there already, beside a longer one.
 const orMore = ", at a higher rate (-F), or merge several recordings"
 
 // tellThin warns of a profile of few samples, unless something was counted exactly. What helps is to record for longer, or what is said otherwise.
 func (c *cli) tellThin(src *input.Session, otherwise string) {
-	if n := src.Asked(); n < gate.FewSamples && src.Recording.Observed(nil).Counted == 0 {
+	if n := src.Asked(); isThin(n, src.Recording) {
 		c.warn("%d samples make a thin profile: record for longer%s", n, otherwise)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/terminal"
-	"backfeed/feedback/gate"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 )
@@ -256,7 +255,7 @@ func runRecord(c *cli, args []string) error {
 
 // tellFew says that a command has few samples for a profile, and what brings more: it cannot be recorded for longer than it runs.
 func (c *cli) tellFew(rec *sample.Recording, opt collect.Options, stats *collect.Stats) {
-	if n := rec.Delivered(); stats.Command != nil && opt.Duration == 0 && opt.Period == 0 && n < gate.FewSamples && rec.Observed(nil).Counted == 0 {
+	if n := rec.Delivered(); stats.Command != nil && opt.Duration == 0 && opt.Period == 0 && isThin(n, rec) {
 		c.warn("%d samples are enough to see where time goes, and few for a profile: have the program run longer%s", n, record.OrRaise(opt.Frequency))
 	}
 }

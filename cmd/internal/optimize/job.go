@@ -105,7 +105,7 @@ func (j *job) build(ctx context.Context, f flags) (*stage, error) {
 	}
 	s := &stage{dir: dir, flags: f, binary: filepath.Join(dir, j.programName())}
 	if j.Binary != "" {
-		s.binary = filepath.Join(dir, "tree", j.Binary)
+		s.binary = filepath.Join(j.builtIn(s), j.Binary)
 	}
 	if f.counters != nil {
 		err = j.byCounters(ctx, s)
@@ -132,22 +132,30 @@ func (j *job) copyFor(s *stage) error {
 	if j.Binary == "" {
 		return nil
 	}
-	if err := copyTree(j.dir, filepath.Join(s.dir, "tree")); err != nil {
+	if err := copyTree(j.dir, j.builtIn(s)); err != nil {
 		return fmt.Errorf("copying %s: %w", j.dir, err)
 	}
 	return nil
 }
 
+// builtIn is the directory that the build of a stage runs in: that of the target, or a copy.
+func (j *job) builtIn(s *stage) string {
+	if j.Binary == "" {
+		return j.dir
+	}
+	return filepath.Join(s.dir, "tree")
+}
+
 // compile runs the build of a stage with flags, which it changes where the compiler calls one otherwise.
 func (j *job) compile(ctx context.Context, s *stage, f *flags, said io.Writer) error {
-	in := j.dir
-	if j.Binary != "" {
-		in = filepath.Join(s.dir, "tree")
+	build := func() error {
+		_, err := command{what: "build", text: filled(j.Build, s.binary, *f), dir: j.builtIn(s), said: said}.run(ctx)
+		return err
 	}
-	_, err := command{what: "build", text: filled(j.Build, s.binary, *f), dir: in, said: said}.run(ctx)
+	err := build()
 	if err != nil && strings.Contains(fail.Text(err), unknownToRustc) && strings.Contains(f.compile, linesForRustc) {
 		f.compile = strings.ReplaceAll(f.compile, linesForRustc, newLinesForRustc)
-		_, err = command{what: "build", text: filled(j.Build, s.binary, *f), dir: in}.run(ctx)
+		err = build()
 	}
 	if err != nil {
 		return err
@@ -188,10 +196,10 @@ func (j *job) beside(from *stage) (*stage, error) {
 		s.binary = filepath.Join(dir, j.programName())
 		return s, nil
 	}
-	if err := copyTree(filepath.Join(from.dir, "tree"), filepath.Join(dir, "tree")); err != nil {
+	if err := copyTree(j.builtIn(from), j.builtIn(s)); err != nil {
 		return nil, err
 	}
-	s.binary = filepath.Join(dir, "tree", j.Binary)
+	s.binary = filepath.Join(j.builtIn(s), j.Binary)
 	return s, os.Remove(s.binary)
 }
 
