@@ -48,7 +48,8 @@ const (
 	assistCost  = 200  // subnormal operands: about 150 cycles by Intel's optimization manual, "Floating-point Exceptions and Assists"
 	takenJump   = 2    // the bubble behind a taken branch
 	faultCost   = 2000 // a page fault, beyond the kernel's own time: 600 cycles on Zen 3 in a virtual machine by testdata/stalls, some more where those mitigate more
-	faultAfter  = 3    // times the samples after an access are at it, at most, where it faults: 2.1 times on Zen 3, likewise
+	faultAfter  = 3    // times what is taken for an access's own is at it or after it, where it faults
+	faultHeld   = 12   // times the time after an access is at it, at most, where it faults: 1.2 on Zen 3 by testdata/stalls, 2.9 to 3.2 on a Cascade Lake (429 cycles at it, 133 after), whose kernel clears buffers with interrupts off before it returns
 	maxBack     = 256  // instructions that are looked at for where a value comes from
 	window      = 64   // instructions in which a store may still be in its buffer
 	hotShare    = 0.1  // of the executions of a block that a predecessor has to bring to be looked at
@@ -438,8 +439,8 @@ func (w *work) blameBounded(i, l int, m image.Memory, ok bool, score float64) {
 
 // blameFault accuses page faults of access k of what i waits for, by so many cycles per
 // execution. Where samples are attributed to what comes before them, two places show
-// faults: the kernel returns to the access, to execute it again, so interrupts until then
-// name the access, and those of its second execution name what comes after it.
+// faults: the kernel returns to the access, to execute it again, so interrupts until then, and
+// those of a timer that the kernel held up before it returned, name the access; those of its second execution name what comes after it.
 func (w *work) blameFault(i, k int, most float64) {
 	in := &w.exp.Insts[k]
 	m, ok := w.memory(k)
@@ -455,25 +456,61 @@ func (w *work) blameFault(i, k int, most float64) {
 		// In a virtual machine the host may have to find the page, too, for as long as it likes: that is the program's time.
 		most = max(most, w.kernel/in.N)
 	}
-	if w.skid {
-		bound := faultAfter * in.Time // by samples after it
-		if k == i {
-			bound = after * float64(in.Samples) * w.perSample / in.N // by those at it
+	expected := most
+	if w.skid && k == i { // by samples at it
+		most = min(most, after*float64(in.Samples)*w.perSample/in.N)
+		expected = most
+	} else if w.skid { // by those after it
+		most = min(most, faultHeld*in.Time)
+		if expected = most; score != likely {
+			expected = min(most, faultAfter*in.Time)
 		}
-		most = min(most, bound)
 	}
 	if w.kernel > 0 { // handling the faults takes the kernel longer than coming and going takes the program
 		most = min(most, w.kernel/in.N)
 	}
-	w.accuse(i, PageFault, in.Addr, most, score)
+	w.suspect(i, PageFault, in.Addr, most, min(most, expected), score)
 }
 
-// faultLike reports whether samples at access k and after it are about as many: half of what
-// a fault takes is before the access is executed again, half after, and little else
-// divides time so.
+// faultLike reports whether samples are at access k and after it: what a fault takes of the program is before the access is
+// executed again, and after, and little else divides time so. A wait for the access itself is after it alone. How much is at
+// it hangs on how long the kernel has interrupts off before it returns; what was before may have been waited for there, too,
+// unless it is quick.
 func (w *work) faultLike(k int) bool {
 	at, after := float64(w.exp.Insts[k].Samples)*w.perSample, w.exp.Insts[k].Total
-	return at > 0 && after > 0 && at < faultAfter*after && after < faultAfter*at
+	held := float64(faultAfter)
+	if w.quickBefore(k) {
+		held = faultHeld
+	}
+	return at > 0 && after > 0 && at < held*after && after < faultAfter*at
+}
+
+// quickBefore reports whether nothing can be waited for just before instruction k: samples at it are its own.
+func (w *work) quickBefore(k int) bool {
+	b := w.exp.Insts[k].Block
+	if k > w.first[b] {
+		return w.quick(k - 1)
+	}
+	in := w.r.Proc.Blocks[b].In
+	for _, e := range in {
+		from := w.r.Proc.Edges[e].From
+		last := w.first[from+1] - 1
+		if w.r.Edge[e].N >= hotShare*w.r.Block[b].N && !(last >= w.first[from] && w.quick(last) && w.missExpected(from) < hotShare) {
+			return false
+		}
+	}
+	return len(in) > 0 && !slices.Contains(w.r.Proc.Entries, b)
+}
+
+// quick reports whether instruction i, and what retires with it if it is a branch, is of registers alone, and of no unit that is slow.
+func (w *work) quick(i int) bool {
+	const slow = image.Load | image.Store | image.Push | image.Float | image.DirCall | image.IndCall | image.IndJump
+	class := w.exp.Insts[i].Class
+	if class&image.CondJump != 0 && i > w.first[w.exp.Insts[i].Block] {
+		class |= w.exp.Insts[i-1].Class
+	}
+	_, unit := slowCause(class)
+	return class&slow == 0 && !unit
 }
 
 // stepsPages reports whether the address of access k is stepped by a page or more in its block: the
