@@ -99,7 +99,7 @@ var sets = []set{
 	{name: "the kernel's code", pkg: "cmd", run: "^TestKernelCode$", seconds: 480, on: only("bullseye-amd64", "sid-amd64", "bookworm-arm64", "trixie-arm64")},
 	{name: "stacks as root", pkg: "cmd", run: "^TestUnwind$", seconds: 480, on: ownKernel},
 	{name: "waits as root", pkg: "cmd", run: "^(TestOffCPU|TestOffCPUOften|TestOffCPUAsleep|TestThirds)$", seconds: 480, on: ownKernel},
-	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 480, on: only("bookworm-amd64", "trixie-arm64-time")},
+	{name: "without privilege", pkg: "collect", run: "^(TestWithoutPrivilege|TestFollow.*)$", uid: nobody, seconds: 480, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 540, on: only("bookworm-amd64")},
 	{name: "following on AArch64", pkg: "collect", run: "^TestFollow.*$", sysctl: "kernel.perf_event_paranoid=2", seconds: 240, on: only("trixie-arm64-time")},

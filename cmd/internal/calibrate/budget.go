@@ -1,6 +1,9 @@
 package calibrate
 
 import (
+	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"time"
 )
@@ -200,6 +203,28 @@ func (b *budget) enough() (need time.Duration, share float64, length time.Durati
 	}
 	share = min(max(need.Seconds()/used, b.share), 1)
 	return need, share, time.Duration(max(1, need.Seconds()/used/b.share) * float64(b.at))
+}
+
+// lacks says what would have left time for walks to begin, where none did. Where stops sample, so many times a second, and traced is what
+// they took, a longer recording is no better if they leave less than half of the share.
+func (b *budget) lacks(traced time.Duration, frequency int) string {
+	need, share, length := b.enough()
+	if may := b.share * b.used.Seconds(); frequency > 0 && traced.Seconds() > may/2 {
+		return fmt.Sprintf("stops that sample took %v; about -F %.0f leaves half of the share for walks",
+			traced.Round(time.Millisecond), max(1, math.Floor(float64(frequency)*may/2/traced.Seconds())))
+	}
+	by := []string{}
+	if share < 1 {
+		by = append(by, fmt.Sprintf("--calibrate=%.0f%%", math.Ceil(100*share)))
+	}
+	if length > b.at {
+		by = append(by, fmt.Sprintf("-d %.0f at the same share", math.Ceil(length.Seconds())))
+	}
+	of := ""
+	if len(by) > 0 {
+		of = ", which is " + strings.Join(by, ", or ")
+	}
+	return fmt.Sprintf("for walks to begin takes about %v here%s", need.Round(time.Millisecond), of)
 }
 
 // comes reports whether so much is likely to be saved for the next choice before it is too late for one. b.mu is held.

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -204,6 +205,33 @@ func TestEnough(t *testing.T) {
 			if may < need.Seconds() {
 				t.Errorf("%s: %v s may be taken; want %v", tt.name, may, need)
 			}
+		}
+	}
+}
+
+// TestLacks: what is advised is what helps: no share of more than all, no length where there is none, and fewer samples where these are
+// what took the time.
+func TestLacks(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		b         *budget
+		traced    time.Duration
+		frequency int
+		want      string
+	}{
+		{"share or length", &budget{share: 0.01, at: 10 * time.Second, used: 9 * time.Second, choices: 1, spent: spending{Own: 50 * time.Millisecond}},
+			0, 0, "for walks to begin takes about 125ms here, which is --calibrate=2%, or -d 15 at the same share"},
+		{"no share would do", &budget{share: 1, at: time.Second, used: 20 * time.Millisecond, choices: 1},
+			0, 0, "for walks to begin takes about 75ms here, which is -d 4 at the same share"},
+		{"nothing ran", &budget{share: 0.01, at: 10 * time.Second}, 0, 0, "for walks to begin takes about 39ms here"},
+		{"stops that sample", &budget{share: 1, at: 28 * time.Second, used: 23 * time.Second, spent: spending{Own: 27 * time.Second}},
+			26 * time.Second, 997, "stops that sample took 26s; about -F 440 leaves half of the share for walks"},
+		{"few such stops", &budget{share: 0.1, at: 2 * time.Second, used: 2 * time.Second, choices: 1, spent: spending{Own: 180 * time.Millisecond}},
+			50 * time.Millisecond, 997, ""},
+	} {
+		got := tt.b.lacks(tt.traced, tt.frequency)
+		if tt.want != "" && got != tt.want || tt.want == "" && strings.Contains(got, "-F") {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"math"
+
 	"strings"
 	"time"
 
@@ -123,8 +124,10 @@ func (k *Calibrator) tellCost() {
 	k.opt.Notify.Warn("calibration took %v in all, of %v of processor time (%.2f%%): %s",
 		s.all().Round(time.Millisecond), used.Round(time.Millisecond), 100*s.all().Seconds()/max(used.Seconds(), 1e-9), strings.Join(parts, ", "))
 	if k.budget.choices == 0 || s.Walks+s.Windows+s.Stood == 0 {
-		need, share, length := k.budget.enough()
-		k.opt.Notify.Warn("the time was too short for more than that: for walks to begin takes about %v here, which is --calibrate=%.0f%%, or -d %.0f at the same share",
-			need.Round(time.Millisecond), math.Ceil(100*share), math.Ceil(length.Seconds()))
+		frequency := 0
+		if k.opt.Alone != nil {
+			frequency = k.opt.Alone.Frequency
+		}
+		k.opt.Notify.Warn("the time was too short for more than that: %s", k.budget.lacks(s.traced, frequency))
 	}
 }
