@@ -352,6 +352,11 @@ func (v *pprofConverter) leaf(locs []*profile.Location) (Frame, Loss) {
 	if why := madeUp(locs[0]); why != "" {
 		return Frame{}, why
 	}
+	// While C code runs, sigprof (runtime/proc.go) has the place where cgocall left Go. The time that C takes
+	// is none of that instruction's: read as such, it would be executions of cgocall by the hundred million.
+	if function(locs[0]) == "runtime.cgocall" {
+		return Frame{}, LostOutsideGo
+	}
 	// Go's sigprof (runtime/proc.go) writes PC+1 of the leaf, as if it were a
 	// return address, except where it cannot unwind the stack. It then has the
 	// PC itself, called by a made-up function. runtime/pprof subtracts 1 always.

@@ -65,6 +65,7 @@ func cpuProfile() *profile.Profile {
 	dropped := loc(app, 0x450050, "runtime/pprof.lostProfileEvent")
 	preempt := loc(app, 0x460000, "runtime.asyncPreempt")
 	preempt2 := loc(app, 0x460123, "runtime.asyncPreempt2")
+	cgocall := loc(app, 0x470045, "runtime.cgocall")
 	clock := loc(vdso, 0x7000800, "")
 	sample := func(n int64, locs ...*profile.Location) {
 		p.Sample = append(p.Sample, &profile.Sample{Location: locs, Value: []int64{n, n * p.Period}})
@@ -77,6 +78,7 @@ func cpuProfile() *profile.Profile {
 	sample(5, dropped)
 	sample(6, clock, caller)
 	sample(8)
+	sample(9, cgocall, caller)                // C code ran
 	sample(1, preempt, hot, caller)           // interrupted twice, nothing of preempt ran
 	sample(1, preempt2, preempt, hot, caller) // which returns to hot itself
 	return p
@@ -113,11 +115,11 @@ func TestReadPprof(t *testing.T) {
 	want.AddStack([]Frame{{app, 0x1139}, {app, 0x1205}, {Image: Unknown}}, 2)
 	want.AddStack([]Frame{{app, 0x1204}}, 1)
 	want.AddStack([]Frame{{app, 0x81001}}, 3)
-	want.Lose(LostOutsideGo, 4)
+	want.Lose(LostOutsideGo, 4+9)
 	want.Lose(LostDropped, 5)
 	want.Lose(LostVDSO, 6)
 	want.Lose(LostNoAddress, 8)
-	want.Weight = 33 * 10000000
+	want.Weight = 42 * 10000000
 	if got, want := r.Encode(), (&Recording{Counts: []*Counts{want}}).Encode(); !bytes.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", Dump(got), Dump(want))
 	}

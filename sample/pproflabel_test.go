@@ -26,10 +26,10 @@ func TestReadPprofLabel(t *testing.T) {
 	zipped, plain := encodePprof(t, p)
 	for _, b := range [][]byte{zipped, plain} {
 		by, err := ReadPprofLabel(bytes.NewReader(b), "handler")
-		if want := map[string]Labelled{"cpu-clock": {"/a": 10, "/b": 2, "": 1 + 4 + 5 + 6 + 8 + 1 + 1}}; err != nil || !reflect.DeepEqual(by, want) {
+		if want := map[string]Labelled{"cpu-clock": {"/a": 10, "/b": 2, "": 1 + 4 + 5 + 6 + 8 + 9 + 1 + 1}}; err != nil || !reflect.DeepEqual(by, want) {
 			t.Errorf("%v, %v; want %v", by, err, want)
 		}
-		if by, err = ReadPprofLabel(bytes.NewReader(b), "no such"); err != nil || !reflect.DeepEqual(by, map[string]Labelled{"cpu-clock": {"": 38}}) {
+		if by, err = ReadPprofLabel(bytes.NewReader(b), "no such"); err != nil || !reflect.DeepEqual(by, map[string]Labelled{"cpu-clock": {"": 47}}) {
 			t.Errorf("a label that none has: %v, %v", by, err)
 		}
 		if _, err = ReadPprofLabel(bytes.NewReader(b), "bytes"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "sample 5: label bytes: a number") {

@@ -106,8 +106,8 @@ func TestPprofNoPeriod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := rec.Counts[0]; c.Event.Period != uint64(want) || c.Total != 38 {
-		t.Errorf("%d samples of %d ns, want 38 of %d", c.Total, c.Event.Period, want)
+	if c := rec.Counts[0]; c.Event.Period != uint64(want) || c.Total != 47 {
+		t.Errorf("%d samples of %d ns, want 47 of %d", c.Total, c.Event.Period, want)
 	}
 	p.Sample[0].Value[0]++
 	if _, err := readPprof(t, p); err == nil || !strings.Contains(err.Error(), "no number of samples") {
@@ -135,7 +135,7 @@ func TestCallsByName(t *testing.T) {
 	if n := c.Calls[NamedCall{caller, 12, hot}]; n != 10 { // 7, 2, and one that was interrupted twice
 		t.Errorf("main.main calls main.hot in %d samples, want 10: %v", n, c.Calls)
 	}
-	if c.Samples != 38 || c.Go != 12 || c.NoCall != 27 {
+	if c.Samples != 47 || c.Go != 21 || c.NoCall != 27 {
 		t.Errorf("%d samples, %d of Go, %d without a call", c.Samples, c.Go, c.NoCall)
 	}
 	sum := &NamedCalls{}

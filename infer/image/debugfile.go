@@ -190,6 +190,9 @@ func (im *Image) openDebug(opt Options) {
 	}
 	here := filepath.Dir(im.Path)
 	candidates := []string{filepath.Join(here, name), filepath.Join(here, ".debug", name)}
+	for _, dir := range dirs { // where somebody put them together, as for --symfs
+		candidates = append(candidates, filepath.Join(dir, name))
+	}
 	// Debug directories mirror the tree: the image's directory as its own
 	// machine named it, below Root.
 	if inside, err := filepath.Rel(cmp.Or(opt.Root, "/"), here); err == nil && filepath.IsLocal(inside) {

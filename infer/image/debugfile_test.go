@@ -60,6 +60,7 @@ func TestDebugFile(t *testing.T) {
 		{"beside it", withID, "usr/bin/p.debug", debug[withID], Options{}, true},
 		{"in .debug", withID, "usr/bin/.debug/p.debug", debug[withID], Options{}, true},
 		{"in the mirror", withID, "usr/lib/debug/usr/bin/p.debug", debug[withID], Options{}, true},
+		{"by name, in a directory for them", withID, "opt/dbg/p.debug", debug[withID], Options{DebugDirs: []string{filepath.Join(withID, "opt/dbg")}}, true},
 		{"without build ID", without, "usr/bin/p.debug", debug[without], Options{}, true},
 		{"of another program", withID, "usr/bin/p.debug", debug[without], Options{}, false},
 		{"of another program, by build ID", withID, "usr/lib/debug/" + byID, debug[without], Options{}, false},

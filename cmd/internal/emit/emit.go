@@ -3,7 +3,6 @@ package emit
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"backfeed/cmd/internal/input"
@@ -153,8 +152,8 @@ func leftOut(skipped feedback.Skipped, dropped map[feedback.Reason]float64, weig
 			part += fmt.Sprintf(" (%s of the weight)", report.Percent(share))
 		}
 		parts = append(parts, part)
-		if do := feedbackAdvice[why]; do != "" && share >= littleWeight && !slices.Contains(todo, do) {
-			todo = append(todo, do)
+		if do := feedbackAdvice[why]; do != "" && share >= littleWeight {
+			todo = addAdvice(todo, do)
 		}
 	}
 	if others > 0 {
@@ -167,6 +166,20 @@ func leftOut(skipped feedback.Skipped, dropped map[feedback.Reason]float64, weig
 		return "; left out: " + strings.Join(parts, ", ") + ": nothing to do"
 	}
 	return "; left out: " + strings.Join(parts, ", ") + ": to have more, " + strings.Join(todo, ", and ")
+}
+
+// addAdvice adds what to do to all that is to be done, unless that holds it: of two of which one begins as the other, the longer stays.
+func addAdvice(todo []string, do string) []string {
+	for i, other := range todo {
+		switch {
+		case strings.HasPrefix(other, do):
+			return todo
+		case strings.HasPrefix(do, other):
+			todo[i] = do
+			return todo
+		}
+	}
+	return append(todo, do)
 }
 
 const debugInfo = "compile with -g, or have the debug file where --symfs looks"
@@ -183,7 +196,6 @@ var feedbackAdvice = map[feedback.Reason]string{
 	feedback.SkipLang:                              "emit a profile for their compiler too",
 	feedback.SkipNoSymbol:                          "keep the symbol table: do not strip",
 	feedback.SkipNoLines:                           debugInfo,
-	feedback.SkipNoInstLine:                        debugInfo,
 	feedback.SkipNoStart:                           debugInfo,
 	feedback.SkipImageLines:                        debugInfo,
 	feedback.SkipNoProbes:                          "compile with -fpseudo-probe-for-profiling",

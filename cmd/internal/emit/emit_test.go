@@ -21,6 +21,11 @@ func TestLeftOut(t *testing.T) {
 			"; left out: 6150 calls between procedures without samples (2.0% of the weight): nothing to do"},
 		{"much is not seen", feedback.Skipped{feedback.SkipUnseen: 6150, feedback.SkipIndirect: 3}, weights{feedback.SkipUnseen: 500}, 500,
 			"; left out: 6150 calls between procedures without samples (50.0% of the weight), 3 of other kinds (0.0%): to have more, record for longer"},
+		{"two ways to see more", feedback.Skipped{feedback.SkipUnseen: 9, feedback.SkipUnshown: 2}, weights{feedback.SkipUnseen: 600, feedback.SkipUnshown: 100}, 300,
+			"; left out: 9 calls between procedures without samples (60.0% of the weight), 2 indirect calls of which no sample shows the target (10.0% of the weight): to have more, " +
+				"record for longer, or with --calibrate, which sees where more of them lead"},
+		{"line 0", feedback.Skipped{feedback.SkipNoInstLine: 8}, weights{feedback.SkipNoInstLine: 100}, 900,
+			"; left out: 8 instructions without a line (10.0% of the weight): nothing to do"},
 		{"not in the source", feedback.Skipped{feedback.SkipAdded: 7}, weights{feedback.SkipAdded: 900}, 100,
 			"; left out: 7 calls of the runtime that the compiler adds (90.0% of the weight): nothing to do"},
 		{"jumps that nobody can follow", feedback.Skipped{feedback.SkipIncomplete: 237}, weights{feedback.SkipIncomplete: 302}, 698,

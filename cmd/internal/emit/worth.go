@@ -1,7 +1,9 @@
 package emit
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 	"backfeed/infer"
+	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -16,7 +19,8 @@ import (
 // muchTime the share from which what has it instead is named.
 const littleTime, muchTime = 0.1, 0.2
 
-// elsewhere says where the time is if little of it is in the images that a profile is about, or another has more: the
+// elsewhere says where the time is if little of it is in the images that a profile is about, or another has more, or is the
+// program of libraries that the profile is about: the
 // format's choice, of a program that its compiler did not make, may be a library of the system. Who names an image, of a
 // store of many programs, knows that the others have time too.
 func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []string {
@@ -48,14 +52,35 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 		case path == "":
 			where = append(where, fmt.Sprintf("; %s are in the kernel", report.Share(n, all)))
 		default:
-			more = more || n > in
-			where = append(where, fmt.Sprintf("; %s are in %s, of which --image %[2]s would have it", report.Share(n, all), path))
+			more = more || n > in || isLibrary(about) && !isSharedName(path)
+			where = append(where, fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), path, remedy(src.Profile, path)))
 		}
 	}
 	if !little && !more {
 		return nil
 	}
 	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", report.Share(in, all), strings.Join(where, ""))}
+}
+
+// remedy says how to have a profile of the image at path, or why there is none.
+func remedy(p *infer.Profile, path string) string {
+	for _, ip := range p.Images {
+		if ip.ID.Path == path && errors.Is(ip.Image.Unread(), image.ErrNoLines) {
+			return "which has no line table"
+		}
+	}
+	return fmt.Sprintf("of which --image %s would have it", path)
+}
+
+// isLibrary reports whether all images are shared libraries by their names, which who records a program rarely compiles.
+func isLibrary(ids []sample.ImageID) bool {
+	return len(ids) > 0 && !slices.ContainsFunc(ids, func(id sample.ImageID) bool { return !isSharedName(id.Path) })
+}
+
+// isSharedName reports whether a path is that of a shared library: libz.so, libz.so.1.2.
+func isSharedName(path string) bool {
+	base := filepath.Base(path)
+	return strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.")
 }
 
 // Unread says what debug information of the images could not be read, of those whose samples are not few.

@@ -49,6 +49,7 @@ func TestElsewhere(t *testing.T) {
 	}
 	const little = "this profile is about 9.0% of the samples, and can save no more of the time; 60.0% are in the kernel; 31.0% are in /lib/libz.so, of which --image /lib/libz.so would have it"
 	const less = "this profile is about 16.7% of the samples, and can save no more of the time; 57.4% are in /lib/libz.so, of which --image /lib/libz.so would have it; 25.9% are in the kernel"
+	const library = "this profile is about 40.0% of the samples, and can save no more of the time; 31.0% are in /bin/app, of which --image /bin/app would have it; 29.0% are in the kernel"
 	for _, tt := range []struct {
 		name  string
 		src   *input.Session
@@ -61,6 +62,7 @@ func TestElsewhere(t *testing.T) {
 		{"enough", of(9, 31, 60), "", []sample.ImageID{lib}, nil},
 		{"both", of(9, 31, 60), "", []sample.ImageID{app, lib}, nil},
 		{"less than another", of(9, 31, 14), "", []sample.ImageID{app}, []string{less}},
+		{"a library alone", of(31, 40, 29), "", []sample.ImageID{lib}, []string{library}},
 		{"more than another", of(40, 31, 0), "", []sample.ImageID{app}, nil},
 	} {
 		if got := elsewhere(tt.src, Options{Image: tt.image}, tt.about...); !slices.Equal(got, tt.want) {
