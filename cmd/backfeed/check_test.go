@@ -68,6 +68,24 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckInlined: a procedure that a newer build has in its callers alone is not gone.
+func TestCheckInlined(t *testing.T) {
+	b := built(t, "c")
+	rec := everywhere(t, b.old, []string{"same", "calls"}, "calls", "same")
+	text := testtool.Read(t, filepath.Join(filepath.Dir(b.old), "program.c"))
+	marked := strings.Index(text, "int same(")
+	start := strings.LastIndex(text[:marked], "\n") + 1
+	inlined := text[:start] + "static inline __attribute__((always_inline)) " + text[marked:]
+	testtool.Put(t, filepath.Join(filepath.Dir(b.new), "program.c"), inlined)
+	testtool.Run(t, filepath.Dir(b.new), "gcc", "-O2", "-g", "-Wl,--build-id", "-o", b.new, "program.c")
+	if im, _ := openSampled(t, b.new); im.Lookup("same") >= 0 {
+		t.Fatal("the newer build has the procedure itself")
+	}
+	if _, ok, errs := verdicts(t, "", rec, "--binary", b.new); !ok["procedures"] {
+		t.Errorf("%v: %s", ok, errs)
+	}
+}
+
 // TestCheckAge: the samples of a store have an age.
 func TestCheckAge(t *testing.T) {
 	rec, err := sample.Decode([]byte(testtool.Read(t, filepath.Join(mixDir, "samples.bfr"))))

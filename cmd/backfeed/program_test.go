@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/pprof/profile"
 
@@ -324,8 +325,29 @@ func TestNoBuildID(t *testing.T) {
 	rec.Counts[0].Images[0].ID.Build = sample.BuildID{}
 	path := testtool.Write(t, t.TempDir(), "rec", string(rec.Encode()))
 	code, out, stderr := runCLI(t, "prof", path)
-	if code != exitDone || !strings.Contains(out, "work\n") || !strings.Contains(stderr, program+" is taken by its path alone") {
+	if code != exitDone || !strings.Contains(out, "work\n") || !strings.Contains(stderr, program+" is taken by its path alone: see that") {
 		t.Errorf("exit code %d, message %q, printed\n%s", code, stderr, out)
+	}
+
+	// What was written after the recording is likely another build.
+	c := rec.Counts[0]
+	slice := c.SliceAt(uint64(time.Now().Add(-time.Hour).UnixNano()))
+	for off := range c.Images[0].At {
+		c.AddMoment(0, off, slice, 1)
+		break
+	}
+	path = testtool.Write(t, t.TempDir(), "rec", string(rec.Encode()))
+	for _, tt := range []struct {
+		age  time.Duration
+		says string
+	}{{0, "written after the recording"}, {2 * time.Hour, "see that it was not rebuilt since"}} {
+		at := time.Now().Add(-tt.age)
+		if err := os.Chtimes(program, at, at); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := runCLI(t, "prof", path); code != exitDone || !strings.Contains(stderr, tt.says) {
+			t.Errorf("a file %v old, of a recording 1h old: exit code %d, message %q", tt.age, code, stderr)
+		}
 	}
 }
 

@@ -409,7 +409,7 @@ func TestMergeOntoOther(t *testing.T) {
 		}
 	}
 	testtool.Put(t, b.old, tiny.ELF(sample.BuildID{1}))
-	if code, _, errs := runCLI(t, "merge", path, "--onto", b.new, "-o", filepath.Join(dir, "out")); code != exitNothing || !strings.Contains(errs, "without this build") || !strings.Contains(errs, "in no known procedure  "+b.old) {
+	if code, _, errs := runCLI(t, "merge", path, "--onto", b.new, "-o", filepath.Join(dir, "out")); code != exitNothing || !strings.Contains(errs, "without this build") || !strings.Contains(errs, "in no known procedure  "+b.old) || !strings.Contains(errs, "no recorded build of "+b.new+" is here") {
 		t.Errorf("the older build is gone: exit code %d: %s", code, errs)
 	}
 }

@@ -70,7 +70,8 @@ func Recording(p *infer.Profile, ip *infer.ImageProfile, otherID, recorded uint6
 			}
 		}
 	}
-	user := p.Samples.Total - p.Samples.Lost[sample.LostKernel] // most recordings have no others, and counts of the program need none
+	// Most recordings have none of the kernel, and counts of the program need none; what Go calls C is not Go's to build.
+	user := p.Samples.Total - p.Samples.Lost[sample.LostKernel] - p.Samples.Lost[sample.LostOutsideGo]
 	return []Gate{
 		{"samples", Samples, float64(user), float64(lim.MinSamples), false, "record for longer, at a higher rate (-F), or merge recordings"},
 		atLeast("used", part(p.Samples.Used, user), lim.MinUsed, "samples have no place; `backfeed images` says why"),
@@ -108,6 +109,7 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 		index[s.Name] = i
 	}
 	var all, known, placed, same uint64
+	inlined, gone := map[string]bool{}, map[string]uint64{}
 	for _, r := range ip.Procs {
 		if r.Samples == 0 {
 			continue
@@ -115,6 +117,7 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 		all += r.Samples
 		i, ok := index[r.Proc.Name]
 		if !ok {
+			gone[r.Proc.Name] += r.Samples
 			continue
 		}
 		known += r.Samples
@@ -126,6 +129,7 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 		for b := range p.Blocks {
 			for _, in := range im.Insts(&p.Blocks[b]) {
 				for _, f := range now.Frames(in.Addr) {
+					inlined[f.Func] = true
 					lines[sourceLine{f.Func, f.Line - f.StartLine}] = true
 				}
 			}
@@ -137,6 +141,11 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 					same += n
 				}
 			}
+		}
+	}
+	for name, n := range gone { // a build by a profile has some of them in their callers alone
+		if inlined[name] {
+			known += n
 		}
 	}
 	return []Gate{

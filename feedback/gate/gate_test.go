@@ -69,6 +69,10 @@ func TestRecording(t *testing.T) {
 	if got := failing(Recording(served, of, 0, 5200, Limits{MinSamples: 1001})...); got != "samples" {
 		t.Errorf("samples of the kernel count: %q fails, want samples", got)
 	}
+	served.Samples.Lost = map[sample.Loss]uint64{sample.LostOutsideGo: 4000}
+	if got := failing(Recording(served, of, 0, 5200, Limits{MinSamples: 1000, MinUsed: 0.9, MinOwn: 0.6})...); got != "" {
+		t.Errorf("beside the samples of C that Go called, %q fails", got)
+	}
 	p, ip := recorded()
 	ip.Image.Go = "" // then these are procedures of any program
 	if got := failing(Recording(p, ip, 0, 1200, Limits{MinOwn: 0.9})...); got != "" {

@@ -63,6 +63,9 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 	moved, carried := stale.Carry(rec, to, builds)
 	s.notify.Done()
 	s.tellCarried(carried, path)
+	if len(unknown) == len(builds) && !current {
+		return carried, fail.Errorf(fail.Nothing, "--onto: no recorded build of %s is here: keep those that are recorded, as record --copy-to does, and name where with --symfs DIR, or builds in backfeed.yaml", path)
+	}
 	if carried.Samples[stale.NoTie] == carried.Total() && carried.Observed[0] == 0 && !current {
 		return carried, fail.Errorf(fail.Nothing, "--onto: %s has none of the sampled code: is it a build of the recorded program?", path)
 	}

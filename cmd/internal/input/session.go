@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -264,9 +265,14 @@ func (s *Session) Explainer() (*explain.Explainer, error) {
 func Named(want string, n int, id func(i int) sample.ImageID, found func(i int) sample.BuildID) (int, sample.BuildID) {
 	build, _ := image.ReadBuildID(want)
 	here := !build.IsZero()
+	full, err := filepath.Abs(want)
+	if _, none := os.Stat(want); here || err != nil || none != nil {
+		full = want
+	}
 	for _, means := range []func(i int) bool{
 		func(i int) bool { return here && id(i).Build == build },
 		func(i int) bool { return id(i).Path == want },
+		func(i int) bool { return id(i).Path == full && id(i).Build.IsZero() },
 		func(i int) bool { return id(i).Build.String() == want },
 		func(i int) bool { return here && found != nil && id(i).Build.IsZero() && found(i) == build },
 		func(i int) bool { return !here && filepath.Base(id(i).Path) == want },

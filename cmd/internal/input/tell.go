@@ -3,6 +3,7 @@ package input
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"backfeed/cmd/internal/report"
@@ -30,8 +31,15 @@ func (s *Session) TellImages(rec *sample.Recording) {
 	s.tellEach(missing, rec.Samples(), func(id sample.ImageID) string {
 		return fmt.Sprintf("%v; its samples are not used", s.Missing(id))
 	})
+	_, end, _ := rec.Span()
 	s.tellEach(guessed, rec.Samples(), func(id sample.ImageID) string {
-		return "no build ID was recorded, so " + report.Clean(s.Found(id).Path) + " is taken by its path alone: see that it was not rebuilt since"
+		path := s.Found(id).Path
+		text := "no build ID was recorded, so " + report.Clean(path) + " is taken by its path alone: "
+		if st, err := os.Stat(path); err == nil && end > sample.EarliestDate && st.ModTime().UnixNano() > int64(end) {
+			return text + "it was written after the recording, of which all that follows is wrong if it is another build; " +
+				"have the recorded file below --symfs, or link with -Wl,--build-id and record again"
+		}
+		return text + "see that it was not rebuilt since"
 	})
 	if len(missing) > 0 && len(s.opt.Symfs) == 0 && s.opt.Advise {
 		s.notify.Warn("if the binaries that were recorded are elsewhere, name where with --symfs DIR: they are found below DIR by their build ID")
