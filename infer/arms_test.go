@@ -30,7 +30,7 @@ func (s *set) arms(ip *ImageProfile, r *Result, model *machine.Model) (ran []arm
 		a, block := &arms[int(of[len(of)-1])-n.loops], &r.Proc.Blocks[b]
 		times := s.exact(ip, block)
 		a.samples += float64(r.BlockSamples[b])
-		a.cycles += times * outOfOrder.cycles(model.Cycles(ip.Image, block))
+		a.cycles += times * outOfOrder.cycles(model.Expected(ip.Image, block))
 		a.insts += times * float64(block.Insts)
 	}
 	for i, a := range arms {

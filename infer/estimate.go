@@ -325,7 +325,7 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 			if r.system.in(b) {
 				return plain(b) // its time is in the kernel
 			}
-			return outOfOrder.cycles(model.Cycles(im, b)) / period
+			return outOfOrder.cycles(model.Expected(im, b)) / period
 		}
 	}
 }

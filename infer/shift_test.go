@@ -98,7 +98,7 @@ func TestShift(t *testing.T) {
 				if h := s.shifted(ip, r); r.Samples >= 100 && sumOf(h.n) > 0 {
 					cycles := make([]float64, len(h.n))
 					for b := range cycles {
-						cycles[b] = outOfOrder.cycles(model.Cycles(ip.Image, &r.Proc.Blocks[b]))
+						cycles[b] = outOfOrder.cycles(model.Expected(ip.Image, &r.Proc.Blocks[b]))
 					}
 					h.by(0, cycles)
 					unshifted := h.time
@@ -183,7 +183,7 @@ func skiddedOf(p *Profile, model *machine.Model, shifts []int, shifted func(*Ima
 			}
 			k := &skidded{ip: ip, h: h, time: make([]float64, len(h.n)), to: make([][]map[int]float64, len(shifts))}
 			for b, n := range h.n {
-				k.time[b] = n * outOfOrder.cycles(model.Cycles(ip.Image, &r.Proc.Blocks[b]))
+				k.time[b] = n * outOfOrder.cycles(model.Expected(ip.Image, &r.Proc.Blocks[b]))
 			}
 			scale(float64(r.Samples)/max(sumOf(k.time), 1e-300), k.time)
 			for j, shift := range shifts {

@@ -35,6 +35,15 @@ type Operands struct {
 	Pair    bool   // the memory operand is loaded to or stored from two registers
 }
 
+// Fixed reports whether the memory operand, if there is one, is where the stack pointer or the instruction alone says.
+func (o *Operands) Fixed(a Arch) bool {
+	sp := uint64(1) << rsp
+	if a == AArch64 {
+		sp = 1 << 31
+	}
+	return o.Address.Vector == 0 && o.Address.General&^sp == 0
+}
+
 // An Op is what the arithmetic of an instruction asks of the processor, as fine
 // as tables of latencies distinguish it. Loads and stores are in Inst.Class: a
 // plain load is OpNone with Load, an addition from memory is OpALU with Load.

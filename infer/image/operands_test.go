@@ -172,6 +172,30 @@ func named(arch Arch, text string) (s RegSet) {
 // TestOperandsAgainstObjdump: the registers that the text of an instruction names
 // are those that Operands gives, but for what an instruction reads or writes
 // without naming it.
+// TestFixed: a place is fixed if nothing but the stack pointer or the instruction says where it is.
+func TestFixed(t *testing.T) {
+	of := func(general, vector uint64) Operands {
+		return Operands{Address: RegSet{General: general, Vector: vector}}
+	}
+	for _, tt := range []struct {
+		arch  Arch
+		o     Operands
+		fixed bool
+	}{
+		{X86_64, of(0, 0), true},
+		{X86_64, of(1<<rsp, 0), true},
+		{X86_64, of(1<<rsp|1<<rax, 0), false},
+		{X86_64, of(1<<31, 0), false},
+		{X86_64, of(0, 1), false},
+		{AArch64, of(1<<31, 0), true},
+		{AArch64, of(1<<rsp, 0), false},
+	} {
+		if got := tt.o.Fixed(tt.arch); got != tt.fixed {
+			t.Errorf("%s: %+v: fixed %t", tt.arch, tt.o.Address, got)
+		}
+	}
+}
+
 func TestOperandsAgainstObjdump(t *testing.T) {
 	for _, tt := range []struct{ tool, path string }{
 		{"objdump", "/lib/x86_64-linux-gnu/libc.so.6"},

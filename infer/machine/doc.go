@@ -6,7 +6,8 @@
 // block into the least time that each instruction is the oldest one not done, and
 // why. Everything that a schedule does not know is left to package infer, as a
 // stall: cache and TLB misses, mispredicted branches, stores that block loads,
-// and what executes before and after the block.
+// and what executes before and after the block. [Model.Expected] alone adds what
+// loads wait in the median, where that was measured.
 //
 // The tables are class level, one embedded YAML file per processor, each number
 // with its source. What the registers and classes of an instruction are, package

@@ -27,6 +27,7 @@ type Model struct {
 
 	fusion    fusion
 	address   float64 // cycles that arithmetic takes longer to reach an address than to reach arithmetic
+	chased    float64 // cycles that the result of a load takes less to reach the address of another than to reach arithmetic
 	stack     bool    // the stack pointer of push and pop is stepped without an operation
 	units     []string
 	unitSets  []unitSet // units, groups of units, then unions of groups
@@ -44,8 +45,12 @@ type Width struct {
 }
 
 // Memory has the latencies of loads by the level they hit, in cycles. L3 and DRAM
-// depend on the system as much as on the processor.
-type Memory struct{ L1, L2, L3, DRAM int }
+// depend on the system as much as on the processor. Wait is what a load adds to the time of its block in the median, in
+// cycles; 0 where it was not measured.
+type Memory struct {
+	L1, L2, L3, DRAM int
+	Wait             float64
+}
 
 // Buffers are how much a core holds. What of it hyper-threads share is not told.
 type Buffers struct {

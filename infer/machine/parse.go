@@ -66,6 +66,9 @@ type fileMemory struct {
 	L3     int    `yaml:"l3"`
 	DRAM   int    `yaml:"dram"`
 	Source string `yaml:"source"`
+
+	Wait       float64 `yaml:"wait"` // that a load adds to its block in the median; left out where it was not measured
+	WaitSource string  `yaml:"wait-source"`
 }
 
 type fileBuffers struct {
@@ -85,6 +88,7 @@ type fileFusion struct {
 
 type fileForwarding struct {
 	Address float64 `yaml:"address"` // arithmetic takes so much longer to reach an address
+	Chased  float64 `yaml:"chased"`  // a load's result takes so much less to reach the address of another load
 	Stack   bool    `yaml:"stack"`   // push and pop do not wait for the stack pointer
 	Source  string  `yaml:"source"`
 }
@@ -181,8 +185,16 @@ func (f *file) numbers(m *Model) error {
 	}
 	m.Width = Width{w.Fetch, w.Decode, w.Dispatch, w.Retire}
 	m.ROB, m.Mispredict = i.ROB, i.Mispredict
-	m.Memory = Memory{l.L1, l.L2, l.L3, l.DRAM}
+	if !(l.Wait >= 0 && l.Wait <= float64(l.L1)) {
+		return fmt.Errorf("memory: wait: %g is not between 0 and l1", l.Wait)
+	}
+	m.Memory = Memory{l.L1, l.L2, l.L3, l.DRAM, l.Wait}
 	m.Buffers = Buffers{u.L1I, u.ITLB, u.Uops, u.Stores}
+	if l.Wait > 0 {
+		if err := f.source("memory: wait", l.WaitSource); err != nil {
+			return err
+		}
+	}
 	return errors.Join(f.source("width", w.Source), f.source("window", i.Source), f.source("memory", l.Source), f.source("buffers", u.Source))
 }
 
@@ -201,7 +213,10 @@ func (f *file) fusions(m *Model) error {
 	if !(fw.Address >= 0 && fw.Address <= maxCycles) {
 		return fmt.Errorf("forwarding: address: %g", fw.Address)
 	}
-	m.address, m.stack = fw.Address, fw.Stack
+	if !(fw.Chased >= 0 && fw.Chased <= maxCycles) {
+		return fmt.Errorf("forwarding: chased: %g", fw.Chased)
+	}
+	m.address, m.chased, m.stack = fw.Address, fw.Chased, fw.Stack
 	return errors.Join(f.source("fusion", u.Source), f.source("forwarding", fw.Source))
 }
 
@@ -290,6 +305,9 @@ func (f *file) classes(m *Model) error {
 				m.ops[op] = k
 			}
 		}
+	}
+	if m.chased > m.memory[loadGeneral].latency {
+		return fmt.Errorf("forwarding: chased: %g, and a load takes %g cycles", m.chased, m.memory[loadGeneral].latency)
 	}
 	return m.unions()
 }

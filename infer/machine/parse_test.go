@@ -44,6 +44,9 @@ func TestParseErrors(t *testing.T) {
 		{"width of zero", "dispatch: 2", "dispatch: 0", "width: dispatch"},
 		{"caches out of order", "l2: 15", "l2: 1", "memory: l2"},
 		{"a window in order", "rob: 0", "rob: 99", "window: rob"},
+		{"loads that wait for less than nothing", "dram: 200,", "dram: 200, wait: -1,", "memory: wait: -1"},
+		{"loads that wait, by no source", "dram: 200,", "dram: 200, wait: 1,", "memory: wait: source"},
+		{"a chased load that ends before it began", "stack: false", "chased: 99, stack: false", "forwarding: chased: 99"},
 		{"fusion of what", "branch: none", "branch: some", `fusion: branch: "some"`},
 	} {
 		text := strings.Replace(whole, tt.old, tt.new, 1)

@@ -106,11 +106,22 @@ func loops(insts []image.Inst, b *image.Block) bool {
 
 // Cycles returns the Cycles of b's Schedule, without the rest of it.
 func (m *Model) Cycles(im *image.Image, b *image.Block) float64 {
+	least, _ := m.times(im, b)
+	return least
+}
+
+// Expected returns Cycles with what the loads of b wait beside, in the median, where that was measured of the processor.
+func (m *Model) Expected(im *image.Image, b *image.Block) float64 {
+	least, waits := m.times(im, b)
+	return least + waits
+}
+
+func (m *Model) times(im *image.Image, b *image.Block) (least, waits float64) {
 	t := timers.Get().(*timer)
 	defer timers.Put(t)
 	t.insts, t.ops = im.AppendOperands(t.insts[:0], t.ops[:0], b)
 	if len(t.insts) == 0 {
-		return 0
+		return 0, 0
 	}
 	t.plan.m = m
 	t.plan.set(t.insts, t.ops, loops(t.insts, b))
@@ -121,7 +132,19 @@ func (m *Model) Cycles(im *image.Image, b *image.Block) float64 {
 	} else {
 		t.plan.bound(&s)
 	}
-	return s.Cycles
+	return s.Cycles, m.waits(t.insts, t.ops)
+}
+
+// waits returns what loads wait in the median: none of what is on the stack or at a fixed place, which is in the
+// first cache nearly always.
+func (m *Model) waits(insts []image.Inst, ops []image.Operands) float64 {
+	far := 0
+	for i := range insts {
+		if insts[i].Class&image.Load != 0 && !ops[i].Fixed(m.Arch) {
+			far++
+		}
+	}
+	return m.Memory.Wait * float64(far)
 }
 
 // A timer is storage of Cycles.
@@ -395,9 +418,19 @@ func (p *plan) depend(i int, w *writers, in image.Inst, o *image.Operands) {
 		if p.m.stack && w.update[r] {
 			return
 		}
-		p.depends(w, r, p.m.address)
+		extra := p.m.address
+		if in.Class&image.Load != 0 && !o.Vector && w.loads(p, r) {
+			extra -= p.m.chased
+		}
+		p.depends(w, r, extra)
 	})
 	s.deps = len(p.deps)
+}
+
+// loads reports whether register r comes from a load and nothing but a load.
+func (w *writers) loads(p *plan, r int) bool {
+	by := max(w.by[r], -w.by[r])
+	return by > 0 && !w.update[r] && p.steps[by-1].op == image.OpNone && p.steps[by-1].mem != nil
 }
 
 // depends enters that a step waits for register r, and extra cycles after it.
