@@ -126,7 +126,20 @@ type sourceLine struct {
 
 // A copyOf is code of a function in one place: out of line, or inlined into others.
 type copyOf struct {
-	at map[sourceLine]map[codeBlock]float64 // executions of the blocks of code that have the line
+	at     map[sourceLine]map[codeBlock]float64 // executions of the blocks of code that have the line
+	chosen map[sourceLine]map[codeBlock]bool    // blocks in which an instruction of the line chooses
+}
+
+// replaced reports whether some block has of a line nothing but a choice. A branch was made into it, and how often its side ran, nobody
+// knows: what else has the line is there for another, as where gcc computes a sum that several sides need in each of them, by the
+// line of one.
+func (of *copyOf) replaced(at sourceLine) bool {
+	for b := range of.chosen[at] {
+		if _, more := of.at[at][b]; !more {
+			return true
+		}
+	}
+	return false
 }
 
 // A codeBlock is a block of the image's code, or of what was inlined into the function there.
@@ -186,11 +199,21 @@ func (a *archive) proc(v *view, r *infer.Result) {
 		}
 		b := &r.Proc.Blocks[i]
 		insts := v.code.Insts(b)
+		chose := image.Frame{} // where the instruction before is from, if it chooses
 		for k, in := range insts {
-			if chooses(v.code, insts[k:]) {
-				continue // whether the line of an assignment ran, nobody knows
-			}
 			frames := v.lines.Frames(in.Addr)
+			before := chose
+			chose = image.Frame{}
+			if chooses(v.code, insts[k:]) { // whether the line of an assignment ran, nobody knows
+				if in.Class&image.Compare == 0 && len(frames) > 0 {
+					chose = frames[0]
+					a.choice(object, piece, frames, b.Start)
+				}
+				continue
+			}
+			if in.Class&image.Jump != 0 && len(frames) > 0 && frames[0].Line != 0 && frames[0] == before {
+				continue // a jump behind it has its line
+			}
 			if len(frames) == 0 || frames[0].Line == 0 {
 				a.skip(SkipNoInstLine, r.Block[i].N)
 				continue
@@ -202,9 +225,33 @@ func (a *archive) proc(v *view, r *infer.Result) {
 	}
 }
 
-// inst adds that an instruction of a block of an object's code ran n times. It belongs to the outermost function whose graph has its line.
+// inst adds that an instruction of a block of an object's code ran n times.
 func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64) bool {
-	at := sourceLine{filepath.Base(frames[0].File), frames[0].Line}
+	at, of, within := a.copiesOf(object, piece, frames)
+	for _, c := range of {
+		if c.at[at] == nil {
+			c.at[at] = map[codeBlock]float64{}
+		}
+		c.at[at][codeBlock{within, block}] = n
+	}
+	return len(of) > 0
+}
+
+// choice adds that an instruction of a block of an object's code chooses.
+func (a *archive) choice(object, piece string, frames []image.Frame, block image.Addr) {
+	at, of, within := a.copiesOf(object, piece, frames)
+	for _, c := range of {
+		if c.chosen[at] == nil {
+			c.chosen[at] = map[codeBlock]bool{}
+		}
+		c.chosen[at][codeBlock{within, block}] = true
+	}
+}
+
+// copiesOf returns the line of an instruction, and the copies that it belongs to: of the outermost function whose graph has the line. within is
+// for codeBlock.
+func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at sourceLine, copies []*copyOf, within string) {
+	at = sourceLine{filepath.Base(frames[0].File), frames[0].Line}
 	for k := len(frames) - 1; k >= 0; k-- {
 		of := a.graphs(object, image.SourceName(frames[k].Func), at)
 		if len(of) == 0 {
@@ -214,23 +261,18 @@ func (a *archive) inst(object, piece string, frames []image.Frame, block image.A
 		for _, f := range frames[k+1:] {
 			key += "\x00" + f.Func + "\x00" + strconv.Itoa(f.Line)
 		}
-		within := ""
 		for _, f := range frames[1 : k+1] {
 			within += " " + strconv.Itoa(f.Line)
 		}
 		for _, c := range of {
 			if c.copies[key] == nil {
-				c.copies[key] = &copyOf{at: map[sourceLine]map[codeBlock]float64{}}
+				c.copies[key] = &copyOf{at: map[sourceLine]map[codeBlock]float64{}, chosen: map[sourceLine]map[codeBlock]bool{}}
 			}
-			m := c.copies[key].at
-			if m[at] == nil {
-				m[at] = map[codeBlock]float64{}
-			}
-			m[at][codeBlock{within, block}] = n
+			copies = append(copies, c.copies[key])
 		}
-		return true
+		return at, copies, within
 	}
-	return false
+	return at, nil, ""
 }
 
 // graphs returns the graphs of the functions of a name that have a line: that of the object itself, if there is one.
@@ -317,6 +359,9 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 	counts := map[sourceLine][]float64{}
 	most := 0.0
 	for at, m := range of.at {
+		if len(c.blocks[at]) == 1 && of.replaced(at) {
+			continue
+		}
 		for _, k := range sortedKeys(m, compareCode) {
 			counts[at] = append(counts[at], m[k])
 			most = max(most, m[k])
@@ -334,7 +379,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 	}
 	var shared []sourceLine
 	for _, at := range sortedKeys(of.at, compareLines) {
-		if slices.ContainsFunc(c.blocks[at], func(b int) bool { return seen[b] == nil }) {
+		if len(counts[at]) > 0 && slices.ContainsFunc(c.blocks[at], func(b int) bool { return seen[b] == nil }) {
 			shared = append(shared, at)
 		}
 	}

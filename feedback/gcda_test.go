@@ -90,6 +90,16 @@ func TestGCDA(t *testing.T) {
 			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 50 50 50 100"},
 		},
 		{
+			name:  "nor by the jump behind it, or by what other code has of its line",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x40\nf:15\nf:12 compares\nf:12 chooses\nf:12 jumps\nblock x60\nf:12\nf:13\nblock x100\nf:14",
+			notes: []string{"func f 7\n0>2 2>3 2>4 3>5 3>6 5>6 4>6 6>1\n2: 11\n3: 15\n4: 13\n5: 12\n6: 14"}, want: []string{"100 40 60 20 20 20 60 100"},
+		},
+		{
+			name:  "but for where more of the line is with it",
+			text:  "proc f@10 x100\nblock x100\nf:11\nf:12\nf:12 chooses\nblock x70\nf:12\nblock x100\nf:13",
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 100 0 100 100"},
+		},
+		{
 			name:  "static functions of one name are those of their object",
 			text:  "proc f@10 x10\nblock x1010\nf:11\nblock x1000\nf:12\nblock x10\nf:13",
 			notes: []string{aLoop, aLoop}, want: []string{"-", "10 1000 1000 0 10 10"},

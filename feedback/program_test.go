@@ -18,8 +18,8 @@ import (
 //	func NAME@LINE            declares an inlined function, which starts at LINE
 //	proc NAME@LINE xN [FLAG]  a procedure with N entries, and its function
 //	block xN [CONFIDENCE]     a block that ran N times; medium confidence
-//	[LABEL=]FRAMES [sN] [compares] [chooses] [call|tail TARGET xN [CONFIDENCE]]
-//	                          an instruction of 4 bytes with N samples: a comparison, or a conditional move
+//	[LABEL=]FRAMES [sN] [compares] [chooses] [jumps] [call|tail TARGET xN [CONFIDENCE]]
+//	                          an instruction of 4 bytes with N samples: a comparison, a conditional move, or a jump
 //	edge I>J KIND xN          between the last proc's blocks, counted from 0
 //
 // FRAMES are FUNC:LINE[.DISCRIMINATOR], innermost first, joined by "<"; "-" is
@@ -147,6 +147,8 @@ func (p *program) inst(f []string) error {
 			r.Call = append(r.Call, freq(f[i+3:]))
 		case w == "compares":
 			in.Class |= image.Compare
+		case w == "jumps":
+			in.Class |= image.Jump
 		case w == "chooses":
 			p.choosing[p.next] = true
 		case w[0] == 's' && len(w) > 1:

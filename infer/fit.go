@@ -90,6 +90,9 @@ const (
 	fitShy   = 1e-4 // of the squares of logarithms of odds
 )
 
+// fitGrown is how many times the largest number that was seen before makes a search begin anew.
+const fitGrown = 4
+
 // How many evaluations a search takes, which gets fewer where there are more than so many out-edges, when it ends before, and what the
 // logarithm of executions is at most.
 const fitEvals, fitEdges, fitTol, fitLargest = 300, 20000, 1e-7, 30
@@ -184,6 +187,7 @@ func (f *Fit) guess(seen []Seen) (x []float64) {
 
 // Search goes on to the executions that agree best with what is seen. Where that says nothing, control divides evenly.
 func (f *Fit) Search(seen []Seen) {
+	before := f.most
 	f.most = 0
 	for _, s := range seen {
 		f.most = max(f.most, s.N)
@@ -191,11 +195,14 @@ func (f *Fit) Search(seen []Seen) {
 	if f.most == 0 {
 		return
 	}
+	if f.begun && f.most != before {
+		f.x[0] += math.Log(before / f.most) // executions stay as they were
+	}
 	objective := func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most) }
 	evals := max(20, min(fitEvals, fitEvals*fitEdges/len(f.x)))
-	if f.begun {
+	if f.begun && f.most < fitGrown*before {
 		minimize(objective, f.x, evals, fitTol)
-	} else {
+	} else { // where next to nothing was seen to run before, a search from there would not find what does
 		least, grad := math.Inf(1), make([]float64, len(f.x))
 		for _, x := range f.starts(seen) {
 			minimize(objective, x, evals, fitTol)

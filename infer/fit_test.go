@@ -93,3 +93,21 @@ func TestFitTurns(t *testing.T) {
 		t.Errorf("%g turns, want 1.2e8: %v", n[turn], n)
 	}
 }
+
+// TestFitAnew: a search in which hardly anything ran is no place to begin at where a loop of many turns is seen.
+func TestFitAnew(t *testing.T) {
+	edges := []GraphEdge{{From: 0, To: 2}, {From: 2, To: 3}, {From: 2, To: 4}, {From: 3, To: 4}, {From: 3, To: 1, Unlikely: true}, {From: 4, To: 7}, {From: 5, To: 6}, {From: 5, To: 1, Unlikely: true},
+		{From: 6, To: 7}, {From: 7, To: 5}, {From: 7, To: 8}, {From: 8, To: 9}, {From: 8, To: 1, Unlikely: true}, {From: 9, To: 1}}
+	f := NewGraph(10, edges).Start()
+	sure := []Seen{{2, 1, 1}, {3, 0, 1}, {8, 0, 1}}
+	f.Search(sure)
+	if n := f.Blocks(); n[2] > 2 {
+		t.Errorf("%g executions, want 1: %v", n[2], n)
+	}
+	f.Search(append(sure, Seen{4, 33111, 0.6}, Seen{5, 19285, 0.6}, Seen{6, 33110, 0.6}, Seen{7, 0, 0.6})) // not all of them right
+	n := f.Edges()
+	conserved(t, 10, edges, n)
+	if n[8] < 15000 || n[8] > 35000 {
+		t.Errorf("%g turns, want some 19285: %v", n[8], n)
+	}
+}
