@@ -111,14 +111,23 @@ type OptimizeCandidate struct {
 type OptimizeRatio struct {
 	Pairs  int     `json:"pairs"`
 	Median float64 `json:"median"`
-	Low    float64 `json:"low"` // the true median lies between these, with 95 % confidence
+	Low    float64 `json:"low"` // the true median lies between these, with 95 % confidence if there are sixPairs or more
 	High   float64 `json:"high"`
 }
 
-// Says is the ratio as a change, with its interval.
-func (r *OptimizeRatio) Says() string {
-	return fmt.Sprintf("%s (%s to %s)", Change(r.Median), Change(r.Low), Change(r.High))
+// sixPairs are the fewest that have an interval of 95 % confidence: all on one side by chance are 2 of 64.
+const sixPairs = 6
+
+// interval is that of the median; "-" of too few pairs to have one.
+func (r *OptimizeRatio) interval() string {
+	if r.Pairs < sixPairs {
+		return "-"
+	}
+	return Change(r.Low) + " to " + Change(r.High)
 }
+
+// Says is the ratio as a change, with its interval.
+func (r *OptimizeRatio) Says() string { return fmt.Sprintf("%s (%s)", Change(r.Median), r.interval()) }
 
 // Change writes a ratio as a change: "-20.1 %".
 func Change(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
@@ -278,13 +287,13 @@ func (t *OptimizeTarget) table(w io.Writer, style Style) error {
 		c := &t.Candidates[i]
 		change, interval, pairs := "", "", ""
 		if r := c.ratio(); r != nil {
-			change, interval, pairs = Change(r.Median), Change(r.Low)+" to "+Change(r.High), fmt.Sprint(r.Pairs)
+			change, interval, pairs = Change(r.Median), r.interval(), fmt.Sprint(r.Pairs)
 		}
 		why := strings.Join(append([]string{Brief(c.Why)}, c.Notes...), "; ")
 		row(c.Name, c.State, change, interval, pairs, c.Counts, strings.TrimPrefix(strings.TrimSuffix(why, "; "), "; "))
 	}
 	if n := t.Noise; n != nil {
-		row("base against itself", "", Change(n.Median), Change(n.Low)+" to "+Change(n.High), fmt.Sprint(n.Pairs), t.Base.Counts, "")
+		row("base against itself", "", Change(n.Median), n.interval(), fmt.Sprint(n.Pairs), t.Base.Counts, "")
 	}
 	return table.Print(w, style)
 }
