@@ -18,7 +18,7 @@ import (
 )
 
 var optimizeCmd = &command{
-	name: "optimize", args: "[--config FILE] [--target NAME]... [--every TIME] [--build CMD --compiler NAME|--binary FILE] [--test CMD] [--try NAMES] [-o FILE] [-- CMD ARG...]", short: "make a program faster, and show that it is",
+	name: "optimize", args: "[--config FILE] [--target NAME]... [--every TIME] [--build CMD --compiler NAME|--binary FILE] [--test CMD] [--calibrate PERCENT] [--try NAMES] [-o FILE] [-- CMD ARG...]", short: "make a program faster, and show that it is",
 	long: `Builds a program, records it, builds or rewrites it with profiles and orders, tests what comes out, measures it against
 the program as it is, and puts the best in place; or the program as it is, where nothing is clearly better. The
 section "optimize" of backfeed.yaml, in the current directory, says how:
@@ -54,11 +54,12 @@ func runOptimize(c *cli, args []string) error {
 	config := c.config("read the section optimize of `file` (default: " + configFile + ")")
 	var opt optimize.Options
 	fs.StringArrayVar(&opt.Targets, "target", nil, "do the target of this `name` alone; may be given several times")
-	var t optimize.Target
+	t := optimize.Target{Calibrate: optimize.UsualCalibrate}
 	fs.StringVar(&t.Build, "build", "", "build the program by `CMD` of a shell, which has {flags}, and {binary} where it goes")
 	fs.StringVar(&t.Compiler, "compiler", "", "the compiler that it runs, by `name`: "+strings.Join(optimize.Compilers, ", "))
 	fs.StringVar(&t.Binary, "binary", "", "the program is `file`, which --build makes, or without that is there")
 	fs.StringVar(&t.Test, "test", "", "a program works if `CMD` of a shell succeeds, which has {binary}")
+	fs.Func("calibrate", "let walks and probes take `percent` of the processor time of CMD while it is recorded, 0 for samples alone (default: 10%)", t.SetCalibrate)
 	try := fs.StringSlice("try", nil, "try the candidate of this `name`; several by commas (default: by the compiler)")
 	fs.StringVarP(&t.Output, "output", "o", "", "put the best program into `file`")
 	fs.BoolVar(&opt.DryRun, "dry-run", false, "do all, but put nothing in place")
@@ -83,7 +84,7 @@ func runOptimize(c *cli, args []string) error {
 		if one, err = optimizeOne(t, *try, fs.Args()); err != nil {
 			return c.usage(err)
 		}
-	} else if err := fs.Refuse("it goes with --build or --binary, and CMD", "compiler", "test", "try", "output"); err != nil {
+	} else if err := fs.Refuse("it goes with --build or --binary, and CMD", "compiler", "test", "calibrate", "try", "output"); err != nil {
 		return c.usage(err)
 	}
 	if *idle || *every > 0 {

@@ -28,24 +28,25 @@ type Config struct {
 
 // A Target is a program: how it is built, run and tested, and what to try. Commands are for a shell.
 type Target struct {
-	Name     string
-	Dir      string      // where commands run, which is what is built
-	Build    string      // has placeholders; "" where there is nothing but the program
-	Compiler string      // of Compilers; "" without Build
-	Linker   string      // of emit.Linkers: who reads orders of functions
-	Binary   string      // the program, below Dir; "" if Build says where it goes
-	Run      string      // what the program is to be fast at
-	Count    string      // a shorter one for callgrind; "" counts nothing
-	Test     string      // "" leaves it to what Run prints
-	Try      []Candidate // in the order in which they are tried
-	Output   string      // where the best goes
-	Report   string      // where what was done goes, as JSON, and what the next run reads
-	Pairs    int         // of runs that decide; 0 is as many as fit some time
-	Budget   time.Duration
-	Sources  []input.Source // recordings to use in place of one of Run
-	Builds   []string       // where sampled builds are found, as --symfs
-	Recorded string         // path or build ID of what Sources have; "" is any of the program's file name
-	Since    time.Duration  // of stores
+	Name      string
+	Dir       string      // where commands run, which is what is built
+	Build     string      // has placeholders; "" where there is nothing but the program
+	Compiler  string      // of Compilers; "" without Build
+	Linker    string      // of emit.Linkers: who reads orders of functions
+	Binary    string      // the program, below Dir; "" if Build says where it goes
+	Run       string      // what the program is to be fast at
+	Calibrate float64     // of the processor time of Run, what walks and probes may take when it is recorded; 0 has samples alone
+	Count     string      // a shorter one for callgrind; "" counts nothing
+	Test      string      // "" leaves it to what Run prints
+	Try       []Candidate // in the order in which they are tried
+	Output    string      // where the best goes
+	Report    string      // where what was done goes, as JSON, and what the next run reads
+	Pairs     int         // of runs that decide; 0 is as many as fit some time
+	Budget    time.Duration
+	Sources   []input.Source // recordings to use in place of one of Run
+	Builds    []string       // where sampled builds are found, as --symfs
+	Recorded  string         // path or build ID of what Sources have; "" is any of the program's file name
+	Since     time.Duration  // of stores
 
 	line int // of the configuration
 }
@@ -113,16 +114,17 @@ func (c *Config) check() error {
 }
 
 func targetOf(name string, n *yaml.Node) (*Target, error) {
-	t := &Target{Name: name, line: n.Line}
+	t := &Target{Name: name, Calibrate: UsualCalibrate, line: n.Line}
 	err := section.Fields(n, map[string]func(*yaml.Node) error{
-		"dir":      section.String(&t.Dir),
-		"build":    section.String(&t.Build),
-		"compiler": section.String(&t.Compiler),
-		"linker":   section.String(&t.Linker),
-		"binary":   section.String(&t.Binary),
-		"run":      section.String(&t.Run),
-		"count":    section.String(&t.Count),
-		"test":     section.String(&t.Test),
+		"dir":       section.String(&t.Dir),
+		"build":     section.String(&t.Build),
+		"compiler":  section.String(&t.Compiler),
+		"linker":    section.String(&t.Linker),
+		"binary":    section.String(&t.Binary),
+		"run":       section.String(&t.Run),
+		"calibrate": func(n *yaml.Node) error { return section.Scalar(n, t.SetCalibrate) },
+		"count":     section.String(&t.Count),
+		"test":      section.String(&t.Test),
 		"try": section.List(func(n *yaml.Node) error {
 			return section.Scalar(n, func(text string) error { return t.AddCandidate(text) })
 		}),
@@ -176,6 +178,16 @@ func (t *Target) AddCandidate(text string) error {
 		}
 	}
 	t.Try = append(t.Try, c)
+	return nil
+}
+
+// SetCalibrate reads a percentage, such as 10%, or 0 for samples alone.
+func (t *Target) SetCalibrate(text string) error {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
+	if err != nil || !(v >= 0 && v <= 100) {
+		return errors.New("calibrate: want a percentage of at most 100, such as 10%, or 0 for samples alone")
+	}
+	t.Calibrate = v / 100
 	return nil
 }
 

@@ -16,9 +16,9 @@ func TestParse(t *testing.T) {
 		want       *Target
 	}{
 		{"least", `optimize: {targets: {a: {binary: app, run: "{binary}", output: fast}}}`,
-			&Target{Name: "a", Binary: "app", Run: "{binary}", Output: "fast", Report: "fast.json", Try: []Candidate{{"bolt"}}}},
+			&Target{Name: "a", Binary: "app", Run: "{binary}", Output: "fast", Report: "fast.json", Try: []Candidate{{"bolt"}}, Calibrate: UsualCalibrate}},
 		{"Go", `optimize: {targets: {a: {build: "go build {flags} -o {binary}", compiler: go, run: "{binary}", output: fast}}}`,
-			&Target{Name: "a", Build: "go build {flags} -o {binary}", Compiler: "go", Run: "{binary}", Output: "fast", Report: "fast.json", Try: []Candidate{{"pgo"}}}},
+			&Target{Name: "a", Build: "go build {flags} -o {binary}", Compiler: "go", Run: "{binary}", Output: "fast", Report: "fast.json", Try: []Candidate{{"pgo"}}, Calibrate: UsualCalibrate}},
 		{"all", `
 defaults: &d {builds: b, since: 7d, budget: 30m}
 optimize:
@@ -37,10 +37,11 @@ optimize:
       output: fast
       report: what.json
       pairs: 20
+      calibrate: 2.5%
       sources: ["*.bfr", t@0.5]
       recorded: /srv/app
 `, &Target{Name: "a", Dir: "src", Build: `make CFLAGS="{flags}" LDFLAGS="{ldflags}"`, Compiler: "clang", Linker: "gold", Binary: "bin/app", Run: "./bench {binary}",
-			Test: "./check {binary}", Count: "./few {binary}", Try: []Candidate{{"pgo"}, {"pgo", "bolt"}, {"order"}}, Output: "fast", Report: "what.json", Pairs: 20, Budget: 30 * time.Minute,
+			Test: "./check {binary}", Count: "./few {binary}", Try: []Candidate{{"pgo"}, {"pgo", "bolt"}, {"order"}}, Output: "fast", Report: "what.json", Pairs: 20, Calibrate: 0.025, Budget: 30 * time.Minute,
 			Sources: []input.Source{{Path: "*.bfr", Weight: 1}, {Path: "t", Weight: 0.5}}, Builds: []string{"b"}, Recorded: "/srv/app", Since: 7 * 24 * time.Hour}},
 	} {
 		c, err := Parse([]byte(tt.text), "")
@@ -101,6 +102,9 @@ func TestParseRefuses(t *testing.T) {
 		{target(clang + `try: pgo, linker: mold`), "lld, gold, ld, ld-script"},
 		{target(clang + `try: pgo, pairs: 5`), "want 6 to 1000"},
 		{target(clang + `try: pgo, pairs: many`), "pairs: want a whole number"},
+		{target(clang + `try: pgo, calibrate: yes`), "calibrate: want a percentage"},
+		{target(clang + `try: pgo, calibrate: 101%`), "calibrate: want a percentage"},
+		{target(clang + `try: pgo, calibrate: -1`), "calibrate: want a percentage"},
 		{target(clang + `try: pgo, budget: long`), "want a time"},
 		{target(clang + `try: pgo, since: 7d`), "go with sources"},
 		{target(clang + `try: pgo, sources: [s@0]`), "weight"},

@@ -17,12 +17,9 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
-	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 	"backfeed/infer"
-	"backfeed/sample"
-	"backfeed/sample/collect"
 )
 
 // A job is one run of a target.
@@ -319,13 +316,6 @@ func (j *job) wrong(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", errWrong, err)
 }
 
-// What a recording should have, of how many runs at most, and at which rates.
-const (
-	enoughSamples = 20000
-	mostRecorded  = 8
-	mostHz        = 4001
-)
-
 // record records a program, unless its target names recordings that it is to be built with, and infers what ran.
 func (j *job) record(ctx context.Context, s *stage, sources bool) error {
 	if s.session != nil {
@@ -350,54 +340,6 @@ func (j *job) record(ctx context.Context, s *stage, sources bool) error {
 		j.doc.Recording.Hot = feedback.HotFunctions(s.image)
 	}
 	return err
-}
-
-// recorded records runs of a program.
-func (j *job) recorded(ctx context.Context, s *stage) (*input.Session, error) {
-	j.notify.Progress("recording %s", j.Name)
-	seconds := max(j.doc.Base.Seconds, 0.01)
-	opt := collect.Options{Dir: j.dir, Group: true, MaxCPU: recordMaxCPU}
-	opt.Frequency = min(max(int(enoughSamples/seconds), collect.DefaultFrequency), mostHz)
-	opt.Command = []string{"/bin/sh", "-c", filled(j.Run, s.binary, flags{})}
-	var sum sample.Recording
-	for range mostRecorded {
-		rec, stats, err := record.Processes(ctx, opt, record.Live{Notify: report.Quiet{}, Without: func(*collect.Unavailable) {}})
-		if err != nil {
-			return nil, err
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err := record.CommandError(opt, stats); err != nil {
-			return nil, fmt.Errorf("run `%s`, while it was recorded: %s", j.Run, stats.Command)
-		}
-		sum.AddAll(rec)
-		if sum.Delivered() >= enoughSamples {
-			break
-		}
-	}
-	rec := sample.Merge(&sum)
-	if s == j.sampled {
-		j.tellRecording(rec, s)
-	}
-	return input.Of(rec, input.Options{Images: []string{s.binary}, Infer: infer.Options{Executions: true}, Notify: report.Quiet{}})
-}
-
-// recordMaxCPU is what sampling by ptrace may take: a run that is recorded is not measured.
-const recordMaxCPU = 0.25
-
-// tellRecording notes what was recorded, and how much of it is the program's.
-func (j *job) tellRecording(rec *sample.Recording, s *stage) {
-	r := report.OptimizeRecording{Samples: rec.Samples()}
-	if len(rec.Counts) > 0 {
-		r.Event = rec.Counts[0].Event.Name
-	}
-	for id, n := range rec.ByImage() {
-		if input.BuildOf(id, s.binary, s.binary) {
-			r.Program += n
-		}
-	}
-	j.doc.Recording = &r
 }
 
 // read adds up the recordings that the target names, and moves samples of other builds onto the program.

@@ -9,12 +9,16 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
+	"backfeed/sample/collect"
 )
 
 // live runs a target, with notes in the log, and returns what became of it.
 func live(t *testing.T, dir, keys string) (*report.OptimizeTarget, map[string]*report.OptimizeCandidate) {
 	t.Helper()
 	allowShort(t)
+	if !strings.Contains(keys, "calibrate: ") {
+		keys = "calibrate: 0, " + keys // which takes longer
+	}
 	c, err := Parse([]byte("optimize: {targets: {app: {output: fast, pairs: 6, "+keys+"}}}"), dir)
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +75,26 @@ func TestClang(t *testing.T) {
 		if c := by[name]; made(c) && !strings.Contains(strings.Join(c.Holds, " "), want) {
 			t.Errorf("%s holds %q", name, c.Holds)
 		}
+	}
+}
+
+// TestCalibrated: profiles are of what walks saw, where the machine has walks.
+func TestCalibrated(t *testing.T) {
+	testtool.Live(t, "records a program, and builds it")
+	testtool.Need(t, "clang-19")
+	if no := collect.Walks.Refusal(collect.ThisHost()); no != nil {
+		if no := collect.LongWalks.Refusal(collect.ThisHost()); no != nil {
+			t.Skip(no.Why)
+		}
+	}
+	dir := t.TempDir()
+	testtool.Write(t, dir, "machine.c", testtool.Read(t, "testdata/machine.c"))
+	did, by := live(t, dir, `calibrate: 40%, compiler: clang, build: 'clang-19 -O2 {flags} {ldflags} -o {binary} machine.c', run: '{binary} 1000000', try: [pgo]`)
+	if !made(by["pgo"]) {
+		t.Errorf("pgo: %+v", by["pgo"])
+	}
+	if r := did.Recording; r == nil || r.Program == 0 || r.Walked == 0 {
+		t.Errorf("recorded: %+v", r)
 	}
 }
 

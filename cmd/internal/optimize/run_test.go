@@ -454,3 +454,25 @@ func TestRustcLines(t *testing.T) {
 		t.Error("a build that fails otherwise is no error")
 	}
 }
+
+// TestRepeated: a run is repeated as often as is said, whatever shell it is, and not after it failed.
+func TestRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		run   string
+		times int
+		want  string
+		fails bool
+	}{
+		{"echo a; n=7", 1, "a\n", false},
+		{"echo a; n=7", 3, "a\na\na\n", false},
+		{"cat <<E\na\nE", 2, "a\na\n", false},
+		{"echo a # and a comment", 2, "a\na\n", false},
+		{"echo a; exit 3", 2, "a\n", true},
+		{"echo a; false", 2, "a\n", true},
+	} {
+		out, err := exec.Command("/bin/sh", "-c", repeated(tt.run, tt.times)).Output()
+		if string(out) != tt.want || (err != nil) != tt.fails {
+			t.Errorf("%q, %d times: %q, %v; want %q", tt.run, tt.times, out, err, tt.want)
+		}
+	}
+}

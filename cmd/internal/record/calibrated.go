@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 // prints to plan what would be probed. State is that of the command.
 func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptions, ko calibrate.Options, plan io.Writer, live Live) (rec *sample.Recording, state *os.ProcessState, err error) {
 	begun := false
-	ko.Whole, ko.Before, ko.Length = true, collect.ProcessorTime(), opt.Duration
+	ko.Whole, ko.Before, ko.Length = true, collect.ProcessorTime(), cmp.Or(opt.Duration, ko.Length)
 	defer func() {
 		if !begun && ko.Log != nil {
 			ko.Log.Close()

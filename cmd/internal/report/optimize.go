@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"backfeed/sample"
 )
 
 // An Optimize is what one run of the command optimize did, as JSON: optimize.schema.json of cmd/backfeed.
@@ -75,6 +77,10 @@ type OptimizeRecording struct {
 	Event   string `json:"event"`
 	Samples uint64 `json:"samples"`
 	Program uint64 `json:"program"` // of them, those in the program
+	// Places of the program with more than samples, as sample.ObservedPlaces has them.
+	Walked  int `json:"walked,omitempty"`
+	Probed  int `json:"probed,omitempty"`
+	Counted int `json:"counted,omitempty"`
 	// Of the program, functions with their shares of all executed instructions, which the next run compares its recording with.
 	Hot map[string]float64 `json:"hot,omitempty"`
 }
@@ -305,7 +311,11 @@ func (t *OptimizeTarget) evidence(line func(string, ...any) error) error {
 		all = append(all, fmt.Sprintf("A run of the program as it is takes %.2g s of processor time.", t.Base.Seconds))
 	}
 	if r := t.Recording; r != nil {
-		all = append(all, fmt.Sprintf("Made of %d samples of %s, %s of them in the program.", r.Samples, r.Event, Share(r.Program, r.Samples)))
+		text := fmt.Sprintf("Made of %d samples of %s, %s of them in the program", r.Samples, r.Event, Share(r.Program, r.Samples))
+		if observed := Observed(sample.ObservedPlaces{Probed: r.Probed, Walked: r.Walked, Counted: r.Counted}); observed != "" {
+			text += ", and of " + observed
+		}
+		all = append(all, text+".")
 	}
 	if len(t.Checked) > 0 {
 		all = append(all, "Those measured work as the program does, by "+strings.Join(t.Checked, " and ")+".")
