@@ -2,6 +2,7 @@ package optimize
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -35,15 +36,20 @@ const (
 // recordMaxCPU is what sampling by ptrace may take.
 const recordMaxCPU = 0.25
 
+// errNoCalibration is that a target wants samples alone.
+var errNoCalibration = errors.New("samples alone")
+
 // recorded records runs of a program, and infers nothing yet.
 func (j *job) recorded(ctx context.Context, s *stage) (*input.Session, error) {
 	j.notify.Progress("recording %s", j.Name)
 	var rec *sample.Recording
-	var err error
+	err := errNoCalibration
 	if j.Calibrate > 0 {
-		rec, err = j.calibrated(ctx, s)
+		if rec, err = j.calibrated(ctx, s); err != nil && s == j.sampled {
+			j.doc.Notes = append(j.doc.Notes, "not calibrated: "+report.Brief(j.says(err)))
+		}
 	}
-	if rec == nil && ctx.Err() == nil { // not asked for, or not to be had: samples will do
+	if err != nil && ctx.Err() == nil { // samples will do
 		rec, err = j.samples(ctx, s)
 	}
 	if err != nil {
@@ -97,18 +103,22 @@ func (j *job) samples(ctx context.Context, s *stage) (*sample.Recording, error) 
 	return sample.Merge(&sum), nil
 }
 
-// calibrated records runs with walks and probes. It returns nil where a run fails that way, or the machine has none of them.
+// calibrated records runs with walks and probes. It returns an error where the machine has neither, or a run fails that way.
 func (j *job) calibrated(ctx context.Context, s *stage) (*sample.Recording, error) {
 	wanted := min(forCalibrating.Seconds()/j.Calibrate, longestRecord.Seconds())
 	times := min(int(math.Ceil(wanted/j.seconds())), mostCalibrated)
 	opt := j.recording(s, times)
 	ko := calibrate.Options{Budget: j.Calibrate, Length: time.Duration(j.seconds() * float64(times) * 1e9), Notify: report.Quiet{}}
 	rec, state, err := record.Calibrated(ctx, opt, collect.SystemOptions{Frequency: opt.Frequency}, ko, io.Discard, j.live())
-	if err != nil || ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	}
-	if record.CommandError(opt, &collect.Stats{Command: state}) != nil || rec.Delivered() == 0 {
-		return nil, nil
+	case err != nil:
+		return nil, err
+	case state != nil && !state.Success():
+		return nil, fmt.Errorf("run, while it was: %v", state)
+	case rec.Delivered() == 0:
+		return nil, errors.New("no samples")
 	}
 	return rec, nil
 }
