@@ -195,12 +195,10 @@ func (f *Fit) Search(seen []Seen) {
 	if f.most == 0 {
 		return
 	}
-	if f.begun && f.most != before {
-		f.x[0] += math.Log(before / f.most) // executions stay as they were
-	}
 	objective := func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most) }
 	evals := max(20, min(fitEvals, fitEvals*fitEdges/len(f.x)))
 	if f.begun && f.most < fitGrown*before {
+		f.x[0] += math.Log(before / f.most) // executions stay as they were
 		minimize(objective, f.x, evals, fitTol)
 	} else { // where next to nothing was seen to run before, a search from there would not find what does
 		least, grad := math.Inf(1), make([]float64, len(f.x))
