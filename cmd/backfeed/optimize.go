@@ -54,12 +54,13 @@ func runOptimize(c *cli, args []string) error {
 	config := c.config("read the section optimize of `file` (default: " + configFile + ")")
 	var opt optimize.Options
 	fs.StringArrayVar(&opt.Targets, "target", nil, "do the target of this `name` alone; may be given several times")
-	t := optimize.Target{Calibrate: optimize.UsualCalibrate}
+	var t optimize.Target
 	fs.StringVar(&t.Build, "build", "", "build the program by `CMD` of a shell, which has {flags}, and {binary} where it goes")
 	fs.StringVar(&t.Compiler, "compiler", "", "the compiler that it runs, by `name`: "+strings.Join(optimize.Compilers, ", "))
 	fs.StringVar(&t.Binary, "binary", "", "the program is `file`, which --build makes, or without that is there")
 	fs.StringVar(&t.Test, "test", "", "a program works if `CMD` of a shell succeeds, which has {binary}")
-	fs.Func("calibrate", "let walks and probes take `percent` of the processor time of CMD while it is recorded, 0 for samples alone (default: 10%)", t.SetCalibrate)
+	calibrate := flagset.Share(optimize.UsualCalibrate)
+	fs.Var(&calibrate, "calibrate", "let walks and probes take `percent` of the processor time of CMD while it is recorded")
 	try := fs.StringSlice("try", nil, "try the candidate of this `name`; several by commas (default: by the compiler)")
 	fs.StringVarP(&t.Output, "output", "o", "", "put the best program into `file`")
 	fs.BoolVar(&opt.DryRun, "dry-run", false, "do all, but put nothing in place")
@@ -81,6 +82,7 @@ func runOptimize(c *cli, args []string) error {
 			return c.usage(err)
 		}
 		var err error
+		t.Calibrate = float64(calibrate)
 		if one, err = optimizeOne(t, *try, fs.Args()); err != nil {
 			return c.usage(err)
 		}

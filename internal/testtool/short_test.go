@@ -34,6 +34,7 @@ var quick = map[string]string{
 	"TestAlive":               "starts sleep, and ends it",
 	"TestFileSizeLimit":       "runs itself for a moment",
 	"TestRunOf":               "runs a shell for a moment",
+	"TestRepeated":            "runs a shell for a moment",
 	"TestKill":                "runs itself for two seconds: the store's promise",
 	"TestWriters":             "runs itself for a moment",
 }

@@ -14,6 +14,7 @@ import (
 
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/section"
 )
 
@@ -66,10 +67,10 @@ const (
 	ldflagsHere = "{ldflags}" // of the compiler where it links
 )
 
-// Bounds of pairs. Fewer than six have no interval of 95 %. Where a target names none, they are the usual number, or as many as fit
+// Bounds of pairs. Where a target names none, they are the usual number, or as many as fit
 // a time, up to a number.
 const (
-	leastPairs, mostPairs = 6, 1000
+	leastPairs, mostPairs = report.LeastPairs, 1000
 	usualPairs, manyPairs = 12, 40
 	comparedFor           = time.Minute
 )
@@ -122,7 +123,7 @@ func targetOf(name string, n *yaml.Node) (*Target, error) {
 		"linker":    section.String(&t.Linker),
 		"binary":    section.String(&t.Binary),
 		"run":       section.String(&t.Run),
-		"calibrate": func(n *yaml.Node) error { return section.Scalar(n, t.SetCalibrate) },
+		"calibrate": func(n *yaml.Node) error { return section.Scalar(n, t.setCalibrate) },
 		"count":     section.String(&t.Count),
 		"test":      section.String(&t.Test),
 		"try": section.List(func(n *yaml.Node) error {
@@ -181,8 +182,8 @@ func (t *Target) AddCandidate(text string) error {
 	return nil
 }
 
-// SetCalibrate reads a percentage, such as 10%, or 0 for samples alone.
-func (t *Target) SetCalibrate(text string) error {
+// setCalibrate reads a percentage, such as 10%, or 0 for samples alone.
+func (t *Target) setCalibrate(text string) error {
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
 	if err != nil || !(v >= 0 && v <= 100) {
 		return errors.New("calibrate: want a percentage of at most 100, such as 10%, or 0 for samples alone")

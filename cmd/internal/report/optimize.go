@@ -117,16 +117,16 @@ type OptimizeCandidate struct {
 type OptimizeRatio struct {
 	Pairs  int     `json:"pairs"`
 	Median float64 `json:"median"`
-	Low    float64 `json:"low"` // the true median lies between these, with 95 % confidence if there are sixPairs or more
+	Low    float64 `json:"low"` // the true median lies between these, with 95 % confidence if there are LeastPairs or more
 	High   float64 `json:"high"`
 }
 
-// sixPairs are the fewest that have an interval of 95 % confidence: all on one side by chance are 2 of 64.
-const sixPairs = 6
+// LeastPairs are the fewest that have an interval of 95 % confidence: all on one side by chance are 2 of 64.
+const LeastPairs = 6
 
 // interval is that of the median; "-" of too few pairs to have one.
 func (r *OptimizeRatio) interval() string {
-	if r.Pairs < sixPairs {
+	if r.Pairs < LeastPairs {
 		return "-"
 	}
 	return Change(r.Low) + " to " + Change(r.High)
