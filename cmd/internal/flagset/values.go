@@ -169,12 +169,18 @@ func (s *Share) accepts(text string) bool {
 	return v.Set(text) == nil
 }
 func (s *Share) Set(text string) error {
-	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
-	if err != nil || !(v > 0 && v <= 100) {
+	v, ok := Percentage(text)
+	if !ok || v == 0 {
 		return errors.New("want a percentage above 0, at most 100, such as 1%")
 	}
-	*s = Share(v / 100)
+	*s = Share(v)
 	return nil
+}
+
+// Percentage reads 0 to 100 percent, with or without the sign, as a share.
+func Percentage(text string) (share float64, ok bool) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
+	return v / 100, err == nil && v >= 0 && v <= 100
 }
 
 // A Size is a flag in bytes.

@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"backfeed/cmd/internal/emit"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/section"
@@ -184,11 +185,11 @@ func (t *Target) AddCandidate(text string) error {
 
 // setCalibrate reads a percentage, such as 10%, or 0 for samples alone.
 func (t *Target) setCalibrate(text string) error {
-	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
-	if err != nil || !(v >= 0 && v <= 100) {
+	share, ok := flagset.Percentage(text)
+	if !ok {
 		return errors.New("calibrate: want a percentage of at most 100, such as 10%, or 0 for samples alone")
 	}
-	t.Calibrate = v / 100
+	t.Calibrate = share
 	return nil
 }
 

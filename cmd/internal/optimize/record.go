@@ -36,24 +36,23 @@ const (
 // recordMaxCPU is what sampling by ptrace may take.
 const recordMaxCPU = 0.25
 
-// errNoCalibration is that a target wants samples alone.
-var errNoCalibration = errors.New("samples alone")
-
 // recorded records runs of a program, and infers nothing yet.
 func (j *job) recorded(ctx context.Context, s *stage) (*input.Session, error) {
 	j.notify.Progress("recording %s", j.Name)
 	var rec *sample.Recording
-	err := errNoCalibration
+	var err error
 	if j.Calibrate > 0 {
 		if rec, err = j.calibrated(ctx, s); err != nil && s == j.sampled {
 			j.doc.Notes = append(j.doc.Notes, "not calibrated: "+report.Brief(j.says(err)))
 		}
 	}
-	if err != nil && ctx.Err() == nil { // samples will do
-		rec, err = j.samples(ctx, s)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	if err != nil {
-		return nil, err
+	if rec == nil { // not asked for, or not to be had: samples will do
+		if rec, err = j.samples(ctx, s); err != nil {
+			return nil, err
+		}
 	}
 	if s == j.sampled {
 		j.tellRecording(rec, s)
