@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
@@ -116,15 +117,20 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	if err := c.emit(*out, keep, write, src, opt); err != nil {
 		return err
 	}
-	switch next := emit.NextSteps[name]; {
-	case name == "go":
-		c.tellGoBuild(*out, src, *opt.Wrote)
-	case name == "llvm" && *out != "-":
-		c.warn("next: %s", emit.LLVMBuild(*out, 2*opt.LLVM.Rust > opt.LLVM.Total))
-	case name == "propeller":
-		c.tellPropeller(*out, opt.LD)
-	case next != "" && *out != "-":
-		c.warn("next: "+next, prose.ShellWord(*out))
+	if *out != "-" {
+		switch file := whole(*out); name {
+		case "go":
+			c.tellGoBuild(*out, src, *opt.Wrote)
+		case "llvm":
+			c.warn("next: %s", emit.LLVMBuild(file, 2*opt.LLVM.Rust > opt.LLVM.Total))
+		case "gcc":
+			c.warn("next: %s", emit.GCCBuild(file))
+		case "bolt":
+			im := src.Found(*opt.Wrote)
+			c.warn("next: %s", emit.BOLTRewrite(file, whole(im.Path), im))
+		case "propeller":
+			c.tellPropeller(*out, opt.LD)
+		}
 	}
 	c.tellThin(src, orMore)
 	return nil
@@ -134,8 +140,16 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 func (c *cli) tellPropeller(clusters, order string) {
 	if clusters != "-" && order != "-" {
 		c.warn("next: clang -fbasic-block-sections=list=%s -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
-			prose.ShellWord(clusters), prose.ShellWord(order))
+			prose.ShellWord(whole(clusters)), prose.ShellWord(whole(order)))
 	}
+}
+
+// whole is the absolute path of a file, as make, cargo and go run compilers in other directories; path itself where that is not known.
+func whole(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // emit writes one profile and tells what is in it. If keep names a consumer, a file that is

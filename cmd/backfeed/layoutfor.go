@@ -76,8 +76,12 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 	if format.Unfit > 0 {
 		c.warn("left out: %d functions whose names the format cannot carry; they stay where they are: nothing to do", format.Unfit)
 	}
-	if out != "-" {
-		c.warn("next: "+emit.NextLinks[target], prose.ShellWord(out))
+	switch {
+	case out == "-":
+	case target == "bolt":
+		c.warn("next: %s", emit.BOLTReorder(whole(out), whole(ip.Image.Path), ip.Image))
+	default:
+		c.warn("next: "+emit.NextLinks[target], prose.ShellWord(whole(out)))
 	}
 	return nil
 }

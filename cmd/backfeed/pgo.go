@@ -1,8 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/record"
@@ -91,12 +89,9 @@ func (c *cli) tellGoBuild(out string, src *input.Session, built sample.ImageID) 
 	if out == "-" {
 		return
 	}
-	if abs, err := filepath.Abs(out); err == nil {
-		out = abs // go build may be run elsewhere
-	}
 	main := ""
 	if im := src.Found(built); im != nil {
 		main = im.GoMain()
 	}
-	c.warn("next, build with it: %s", emit.GoBuild(out, main))
+	c.warn("next, build with it: %s", emit.GoBuild(whole(out), main))
 }

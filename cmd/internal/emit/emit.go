@@ -23,7 +23,7 @@ type Options struct {
 	Old   []byte              // the file that was there, to change no more of than needed
 	LD    string              // of Propeller, the file for the linker
 	GCC   int                 // major version of the gcc that reads the profile; 0 is that of the image
-	Wrote *sample.ImageID     // is told what a profile for go is about, if it is not nil
+	Wrote *sample.ImageID     // is told what a profile for go or llvm-bolt is about, if it is not nil
 	Calls *feedback.GoStats   // is told what is in a profile for go, if it is not nil
 	LLVM  *feedback.LLVMStats // is told what is in a profile for clang and rustc, if it is not nil
 	Saves *[2]float64         // is told what shares of the instructions one is expected to save at least and at most, if that is known
@@ -111,6 +111,9 @@ func BOLT(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	st, err := feedback.WriteBOLT(w, src.Profile, src.Recording, feedback.BOLTOptions{Image: opt.Image})
 	if err != nil {
 		return nil, err
+	}
+	if opt.Wrote != nil {
+		*opt.Wrote = st.Image
 	}
 	summary := fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))
 	return append([]string{summary}, elsewhere(src, opt, st.Image)...), nil

@@ -1,9 +1,11 @@
 package emit
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"backfeed/cmd/internal/prose"
+	"backfeed/infer/image"
 )
 
 // GoBuild is the command that builds package main of that path with a profile.
@@ -22,22 +24,46 @@ func GoBuild(profile, main string) string {
 // counts of blocks from those of lines by the algorithm profi, without which programs in Rust keep most of their taken branches.
 func LLVMBuild(profile string, rust bool) string {
 	if rust {
-		return "rustc -Zprofile-sample-use=" + prose.ShellWord(profile) + " -Cllvm-args=-sample-profile-use-profi, with the same sources and options as the recorded build, and the profile by its absolute path"
+		command := "rustc -Zprofile-sample-use=" + prose.ShellWord(profile) + " -Cllvm-args=-sample-profile-use-profi, with the same sources and options as the recorded build"
+		if !filepath.IsAbs(profile) { // cargo runs rustc in the directory of each crate
+			command += ", and the profile by its absolute path"
+		}
+		return command
 	}
 	return "clang -fprofile-sample-use=" + prose.ShellWord(profile) + ", with the same sources and options as the recorded build"
 }
 
-// NextSteps are the commands that read the profiles, by format: what the file is to be put into, and what must hold.
-var NextSteps = map[string]string{
-	"gcc":  "gcc -fauto-profile=%s, with the same sources and options as the recorded build",
-	"bolt": "llvm-bolt APP -o APP.bolt -data=%s -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions, with APP linked by -Wl,--emit-relocs",
+// GCCBuild is the command that builds with an .afdo profile.
+func GCCBuild(profile string) string {
+	return "gcc -fauto-profile=" + prose.ShellWord(profile) + ", with the same sources and options as the recorded build"
 }
 
-// NextLinks says by target of layout how to link with its file: the command, and what must hold.
+// BOLTRewrite is the command that rewrites the file program, which im is of, with a profile for llvm-bolt.
+func BOLTRewrite(profile, program string, im *image.Image) string {
+	command := bolt(profile, program)
+	if im.KeepsRelocations() {
+		return command + " -reorder-functions=cdsort"
+	}
+	return command + "; linked with -Wl,--emit-relocs, which the program was not, it orders functions too: -reorder-functions=cdsort"
+}
+
+// BOLTReorder is the command that rewrites it with an order of its functions, and a profile that is still to be written.
+func BOLTReorder(order, program string, im *image.Image) string {
+	command := bolt("FDATA", program) + " -reorder-functions=user -function-order=" + prose.ShellWord(order) + ", with FDATA of emit bolt"
+	if !im.KeepsRelocations() {
+		command += ", and the program linked with -Wl,--emit-relocs, as it was not"
+	}
+	return command
+}
+
+func bolt(profile, program string) string {
+	return fmt.Sprintf("llvm-bolt %s -o %s -data=%s -reorder-blocks=ext-tsp -split-functions", prose.ShellWord(program), prose.ShellWord(filepath.Base(program)+".bolt"), prose.ShellWord(profile))
+}
+
+// NextLinks says by linker that layout writes for how to link with its file: the command, and what must hold.
 var NextLinks = map[string]string{
 	"lld":       "clang -ffunction-sections -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
 	"gold":      "gcc -ffunction-sections -fuse-ld=gold -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build",
 	"ld":        "gcc -ffunction-sections -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build, and GNU ld 2.43 or later",
 	"ld-script": "gcc -ffunction-sections -Wl,-T,%s, with the same sources and options as the recorded build",
-	"bolt":      "llvm-bolt APP -o APP.bolt -data=FDATA -reorder-blocks=ext-tsp -reorder-functions=user -function-order=%s, with APP linked by -Wl,--emit-relocs and FDATA of emit bolt",
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"backfeed/feedback"
+	"backfeed/infer/image"
 )
 
 func TestGoBuild(t *testing.T) {
@@ -19,11 +20,31 @@ func TestGoBuild(t *testing.T) {
 	}
 }
 
+// TestBOLTRewrite: functions are ordered where the linker left relocations; without, llvm-bolt refuses to.
+func TestBOLTRewrite(t *testing.T) {
+	const none = "../../../testdata/mix/mix"
+	im, err := image.Open(none, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	want := "llvm-bolt '/a b/mix' -o mix.bolt -data=/tmp/mix.fdata -reorder-blocks=ext-tsp -split-functions; linked with -Wl,--emit-relocs, "
+	if got := BOLTRewrite("/tmp/mix.fdata", "/a b/mix", im); !strings.HasPrefix(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := BOLTReorder("/tmp/order", "/a b/mix", im); !strings.HasSuffix(got, ", with FDATA of emit bolt, and the program linked with -Wl,--emit-relocs, as it was not") {
+		t.Error(got)
+	}
+}
+
 // TestRust: rustc is told to infer by profi, and of names that it will not find, unless the standard library's may be all.
 func TestRust(t *testing.T) {
 	const want = "rustc -Zprofile-sample-use='/a b/app.prof' -Cllvm-args=-sample-profile-use-profi, with "
 	if got := LLVMBuild("/a b/app.prof", true); !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
+	}
+	if got := LLVMBuild("app.prof", true); !strings.HasSuffix(got, ", and the profile by its absolute path") {
+		t.Error(got)
 	}
 	for _, tt := range []struct {
 		dotted uint64

@@ -288,7 +288,7 @@ func (m *maker) gcc() {
 	m.write(GCC, Options{}, Offer{
 		Reader: "gcc", Does: "It inlines hot calls, orders blocks, and optimises what did not run for size.",
 		Worth: m.blocks() + " gcc reaches a part of that: it reads counts of lines, not of blocks. It reaches more by counters of blocks (`backfeed emit gcda`), with one more build.", Few: !madeBy(m.Compilers, "GNU"),
-	}, m.emit("gcc", file), fmt.Sprintf(NextSteps["gcc"], prose.ShellWord(file)))
+	}, m.emit("gcc", file), GCCBuild(file))
 }
 
 func (m *maker) bolt() {
@@ -296,7 +296,7 @@ func (m *maker) bolt() {
 	m.write(BOLT, Options{}, Offer{
 		Reader: "llvm-bolt", Does: "It moves blocks and functions of the linked program, which needs no new build if it was linked with -Wl,--emit-relocs.",
 		Worth: m.blocks(),
-	}, m.emit("bolt", file), fmt.Sprintf(NextSteps["bolt"], prose.ShellWord(file)))
+	}, m.emit("bolt", file), BOLTRewrite(file, m.Image.ID.Path, m.Image.Image))
 }
 
 func (m *maker) propeller() {
