@@ -61,6 +61,7 @@ type CallTimes struct {
 	Complete uint64     // the stack reaches where threads begin
 	Cut      uint64     // it ends before
 	Bare     uint64     // none was recorded
+	Uncalled uint64     // those of any kind whose caller is not known
 	Deepest  int        // frames of the longest stack
 }
 
@@ -121,10 +122,17 @@ func (p *Profile) callStacks(c *sample.Counts) iter.Seq[CallStack] {
 			f.Off-- // into the call that it is to return from
 		}
 		a, ok := ip.Image.AddrOf(f.Off)
-		if !ok {
-			return CallFrame{CallProc: CallProc{ip, -1}}
+		proc := -1
+		if ok {
+			proc = ip.Image.Find(a)
 		}
-		return CallFrame{CallProc{ip, ip.Image.Find(a)}, a}
+		if call && proc < 0 && !ip.Image.AfterCall(a+1) { // what is no return address, the unwinder made up, without frame pointers
+			return CallFrame{CallProc: CallProc{nil, -1}}
+		}
+		if !ok {
+			a = 0
+		}
+		return CallFrame{CallProc{ip, proc}, a}
 	}
 	return func(yield func(CallStack) bool) {
 		on := make([]map[sample.Offset]uint64, len(c.Images)) // samples that have a stack
@@ -199,7 +207,7 @@ func (s *callSum) add(p *Profile, c *sample.Counts) {
 		if st.Bare {
 			t := s.of(chain[0])
 			t.Inclusive, t.Exclusive = t.Inclusive+st.N, t.Exclusive+st.N
-			s.out.Samples, s.out.Bare = s.out.Samples+st.N, s.out.Bare+st.N
+			s.out.Samples, s.out.Bare, s.out.Uncalled = s.out.Samples+st.N, s.out.Bare+st.N, s.out.Uncalled+st.N
 			continue
 		}
 		s.chain(chain, st.N)
@@ -229,6 +237,9 @@ func (s *callSum) chain(chain []CallProc, n uint64) {
 	}
 	for e := range edges {
 		s.edges[e] += n
+	}
+	if !complete && !slices.ContainsFunc(chain[1:], func(p CallProc) bool { return p.Image != nil }) {
+		s.out.Uncalled += n
 	}
 	switch {
 	case len(chain) == 1 && !complete:

@@ -34,6 +34,7 @@ func TestCallTimes(t *testing.T) {
 		{5, []sample.Frame{at("twice", 0), at("twice", 1), at("exported", 1), at("twice", 1), at("exported", 1)}},
 		{3, []sample.Frame{at("twice", 0), unknown, at("exported", 1)}},
 		{2, []sample.Frame{at("exported", 0)}},
+		{1, []sample.Frame{at("twice", 0), {Image: i, Off: 8}}}, // in the header of the file: no return address
 	} {
 		c.AddSample(i, s.frames[0].Off, s.n)
 		c.AddStack(s.frames, s.n)
@@ -44,10 +45,10 @@ func TestCallTimes(t *testing.T) {
 	if err := got.Check(); err != nil {
 		t.Error(err)
 	}
-	if got.Samples != 27 || got.Bare != 9 || got.Cut != 18 || got.Complete != 0 || got.Deepest != 5 {
+	if got.Samples != 28 || got.Bare != 9 || got.Uncalled != 10 || got.Cut != 19 || got.Complete != 0 || got.Deepest != 5 {
 		t.Errorf("%+v", got)
 	}
-	for name, want := range map[string][2]uint64{"exported": {20, 2}, "twice": {18, 18}, "never": {7, 7}} {
+	for name, want := range map[string][2]uint64{"exported": {20, 2}, "twice": {19, 19}, "never": {7, 7}} {
 		for k := range got.Procs {
 			if q := &got.Procs[k]; q.Proc == im.Lookup(name) && [2]uint64{q.Inclusive, q.Exclusive} != want {
 				t.Errorf("%s: %d inclusive, %d exclusive, want %d", name, q.Inclusive, q.Exclusive, want)

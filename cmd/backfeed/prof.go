@@ -202,7 +202,8 @@ func (c *cli) profRuns(paths []string, opt *input.Options, lines int, format *fl
 // (kernel.perf_event_max_stack, 127 unless it was raised).
 const deepStack = 127
 
-var errNoStacks = fail.Errorf(fail.Nothing, "prof: no call stacks were recorded; want perf record --call-graph fp, record, or record --callers")
+var errNoStacks = fail.Errorf(fail.Nothing, "prof: no sample has a caller: none were recorded, or the program has no frame pointers, by which perf record -g and record find callers, or perf record --call-graph dwarf kept copies of stacks, "+
+	"which only perf unwinds; record with backfeed record --callers, which needs no frame pointers")
 
 // usertime shows time by call stack, that of proc by caller and callee.
 func (c *cli) usertime(src *input.Session, proc string, lines int, format *flagset.Choice) error {
@@ -210,6 +211,9 @@ func (c *cli) usertime(src *input.Session, proc string, lines int, format *flags
 	doc := report.NewUsertime(src.Profile, times, lines)
 	if doc == nil {
 		return errNoStacks
+	}
+	if blind := doc.Stacks.Blind(); blind != "" {
+		c.warn("%s", blind)
 	}
 	if proc == "" {
 		return c.print("-", format, doc, doc.Rows, doc.Text)
@@ -249,6 +253,11 @@ func (c *cli) ideal(src *input.Session, lines int, inclusive bool, format *flags
 	doc := report.NewIdeal(src.Profile, x, lines, stacks)
 	if doc == nil {
 		return errNoStacks
+	}
+	if inclusive {
+		if blind := doc.Stacks.Blind(); blind != "" {
+			c.warn("%s", blind)
+		}
 	}
 	return c.print("-", format, doc, doc.Rows, doc.Text)
 }

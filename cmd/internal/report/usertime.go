@@ -23,6 +23,8 @@ type UsertimeStacks struct {
 	Cut      uint64 `json:"cut"`
 	Bare     uint64 `json:"bare"`
 	Deepest  int    `json:"deepest"` // frames
+
+	uncalled uint64 // samples whose caller is not known
 }
 
 // A UsertimeRow is one procedure.
@@ -45,7 +47,7 @@ type UsertimeEdge struct {
 }
 
 func stacksOf(times *infer.CallTimes) UsertimeStacks {
-	return UsertimeStacks{times.Samples, times.Complete, times.Cut, times.Bare, times.Deepest}
+	return UsertimeStacks{times.Samples, times.Complete, times.Cut, times.Bare, times.Deepest, times.Uncalled}
 }
 
 // NewUsertime lists at most so many procedures by the time in them and in what they call; 0 is
@@ -138,6 +140,15 @@ func (doc *Usertime) ButterflyText(w io.Writer, edges []UsertimeEdge, style Styl
 		}
 	}
 	return doc.Stacks.tell(w, doc.Event, style)
+}
+
+// Blind says what lacks where most samples have no caller, so that inclusive samples are next to exclusive ones; "" if nothing does.
+func (s *UsertimeStacks) Blind() string {
+	if 2*s.uncalled <= s.Samples {
+		return ""
+	}
+	return Sprintf(Style{}, "%s of the samples have no caller, so that inclusive samples are too few: perf record -g and record find callers by frame pointers, and most code is compiled without; "+
+		"record with backfeed record --callers, which needs none, or compile with -fno-omit-frame-pointer", Share(s.uncalled, s.Samples))
 }
 
 // tell says how complete stacks are: what is cut off, callers do not have.
