@@ -295,7 +295,7 @@ func measured(c Comparison) *report.OptimizeRatio {
 func (j *job) measure(ctx context.Context, programs []*stage, all []tried, rounds int) (*Times, []tried, error) {
 	out := filepath.Join(j.work, "printed")
 	for {
-		bad := 0
+		bad, before, own := 0, loadNow(), time.Duration(0)
 		times, err := Alternate(len(programs), rounds, func(i, round int) (time.Duration, error) {
 			j.notify.Progress("measuring %s: round %d of %d", j.Name, round+1, rounds)
 			limit := time.Duration(0)
@@ -303,6 +303,7 @@ func (j *job) measure(ctx context.Context, programs []*stage, all []tried, round
 				limit = j.limit
 			}
 			u, err := command{what: "run", text: filled(j.Run, programs[i].binary, flags{}), dir: j.dir, stdout: out, limit: limit}.run(ctx)
+			own += u.processor
 			if err == nil && j.printed != "" {
 				sum, failed := sumOf(out)
 				if failed != nil {
@@ -319,6 +320,7 @@ func (j *job) measure(ctx context.Context, programs []*stage, all []tried, round
 		})
 		switch {
 		case err == nil:
+			j.doc.Machine = before.since(loadNow(), own)
 			return times, all, nil
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()

@@ -57,7 +57,8 @@ type OptimizeTarget struct {
 	Recording  *OptimizeRecording  `json:"recording,omitempty"`
 	Checked    []string            `json:"checked,omitempty"` // what shows that a program works
 	Candidates []OptimizeCandidate `json:"candidates,omitempty"`
-	Noise      *OptimizeRatio      `json:"noise,omitempty"` // the base against itself
+	Noise      *OptimizeRatio      `json:"noise,omitempty"`   // the base against itself
+	Machine    *OptimizeMachine    `json:"machine,omitempty"` // what it did while pairs ran
 	Notes      []string            `json:"notes,omitempty"`
 
 	Kept   string `json:"kept,omitempty"` // name of the candidate; "" is the base
@@ -89,6 +90,47 @@ type OptimizeRecording struct {
 type OptimizeCounts struct {
 	Instructions uint64 `json:"instructions"`
 	Taken        uint64 `json:"taken_branches"`
+}
+
+// OptimizeMachine is what the processors did while pairs ran, in shares of their time.
+type OptimizeMachine struct {
+	Own    float64 `json:"own"`    // what was measured
+	Others float64 `json:"others"` // other processes, and the kernel
+	Idle   float64 `json:"idle"`
+	Steal  float64 `json:"steal"` // the host of a virtual machine had others run
+}
+
+// busyOthers and busySteal are the shares from which on others are named as why runs differ. They are chosen, not measured:
+// an idle machine's daemons and hypervisor stay well below.
+const busyOthers, busySteal = 0.1, 0.02
+
+// says is what the machine did, and what to do for surer figures.
+func (m *OptimizeMachine) says() string {
+	if m == nil {
+		return "What the machine did meanwhile is not known: measure where nothing else runs, or set more `pairs` in backfeed.yaml."
+	}
+	seen := fmt.Sprintf("other processes had %s of the processors' time and the host of the virtual machine %s (steal)", Percent(m.Others), Percent(m.Steal))
+	if m.Others < busyOthers && m.Steal < busySteal {
+		return "The machine was not busy (" + seen + "), so that it is the runs themselves that differ: have each do more, or set more `pairs` in backfeed.yaml."
+	}
+	return "The machine was busy: " + seen + ". Measure again where nothing else runs (--again), or set more `pairs` in backfeed.yaml; `count` has callgrind count instructions, which load does not change."
+}
+
+// wideInterval is the width from which on an interval may hide what profiles bring to most programs: a few percent.
+const wideInterval = 0.03
+
+// unsure says why no candidate was clearly better although one may be; "" if that is not so.
+func (t *OptimizeTarget) unsure() string {
+	var best *OptimizeRatio
+	for i := range t.Candidates {
+		if r := t.Candidates[i].ratio(); r != nil && (best == nil || r.Median < best.Median) {
+			best = r
+		}
+	}
+	if t.State != OptimizeKeptOld || best == nil || best.Low >= 1 || best.High-best.Low < wideInterval {
+		return ""
+	}
+	return fmt.Sprintf("Two builds could not be told apart by less than %.1f %%: so wide is the interval of the best candidate. %s", 100*(best.High-best.Low), t.Machine.says())
 }
 
 // States of candidates.
@@ -319,6 +361,9 @@ func (t *OptimizeTarget) evidence(line func(string, ...any) error) error {
 	}
 	if len(t.Checked) > 0 {
 		all = append(all, "Those measured work as the program does, by "+strings.Join(t.Checked, " and ")+".")
+	}
+	if unsure := t.unsure(); unsure != "" {
+		all = append(all, unsure)
 	}
 	all = append(all, t.Notes...)
 	if t.Output != "" {
