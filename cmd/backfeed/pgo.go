@@ -93,5 +93,8 @@ func (c *cli) tellGoBuild(out string, src *input.Session, built sample.ImageID) 
 	if im := src.Found(built); im != nil {
 		main = im.GoMain()
 	}
+	if main != "" {
+		c.warn("whether a build with it is faster is measured by %s", emit.GoMeasure(built.Path, main))
+	}
 	c.warn("next, build with it: %s", emit.GoBuild(whole(out), main))
 }

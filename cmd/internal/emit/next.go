@@ -20,6 +20,14 @@ func GoBuild(profile, main string) string {
 	return command
 }
 
+// GoMeasure is the command that measures what a profile brings to the program that was built as file from package main of that path.
+func GoMeasure(file, main string) string {
+	if main == "" || main == "command-line-arguments" {
+		main = "."
+	}
+	return "backfeed optimize --build " + prose.ShellWord("go build {flags} -o {binary} "+main) + " --compiler go -o " + prose.ShellWord(filepath.Base(file)+".fast") + " -- {binary} ARGS"
+}
+
 // LLVMBuild is the command that builds with a sample profile, by rustc if that made most of what ran. LLVM can infer
 // counts of blocks from those of lines by the algorithm profi, without which programs in Rust keep most of their taken branches.
 func LLVMBuild(profile string, rust bool) string {

@@ -20,6 +20,13 @@ func TestGoBuild(t *testing.T) {
 	}
 }
 
+func TestGoMeasure(t *testing.T) {
+	const want = "backfeed optimize --build 'go build {flags} -o {binary} example.com/app/cmd/server' --compiler go -o server.fast -- {binary} ARGS"
+	if got := GoMeasure("/srv/bin/server", "example.com/app/cmd/server"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestBOLTRewrite: functions are ordered where the linker left relocations; without, llvm-bolt refuses to.
 func TestBOLTRewrite(t *testing.T) {
 	const none = "../../../testdata/mix/mix"
