@@ -72,9 +72,9 @@ func started(t *testing.T, program string, args ...string) *exec.Cmd {
 }
 
 // startAgent starts backfeed agent, and waits until it samples.
-func startAgent(t *testing.T, exe string, args ...string) *running {
+func startAgent(t *testing.T, args ...string) *running {
 	t.Helper()
-	a := &running{Cmd: exec.Command(exe, append([]string{"agent"}, args...)...), t: t, log: filepath.Join(t.TempDir(), "log")}
+	a := &running{Cmd: ownCommand(t, append([]string{"agent"}, args...)...), t: t, log: filepath.Join(t.TempDir(), "log")}
 	log, err := os.Create(a.log)
 	if err != nil {
 		t.Fatal(err)
@@ -108,12 +108,12 @@ func TestAgent(t *testing.T) {
 	wholeMachine(t)
 	target := busy(t)
 	dir := t.TempDir()
-	exe, into := program(t, "backfeed"), filepath.Join(dir, "store")
+	into := filepath.Join(dir, "store")
 	load := started(t, target, "sometimes", "1")
 	config := testtool.Write(t, dir, "agent.conf", "frequency = 499\nflush = 1s\nlabel = test=first\n")
 	args := []string{"--store", into, "--config", config, "--metrics", "127.0.0.1:0", "--max-cpu", "50%", "--keep-images"}
 
-	a := startAgent(t, exe, args...)
+	a := startAgent(t, args...)
 	a.await("segment written", 2)
 	url := regexp.MustCompile(`http://\S+/metrics`).FindString(testtool.Read(t, a.log))
 	r, err := http.Get(url)
@@ -133,7 +133,7 @@ func TestAgent(t *testing.T) {
 	must(t, "store", "fsck", into)
 	before := storeSamples(t, into)
 
-	a = startAgent(t, exe, args...)
+	a = startAgent(t, args...)
 	testtool.Write(t, dir, "agent.conf", "frequency = 499\nflush = 2s\nlabel = test=second\n")
 	a.Process.Signal(syscall.SIGHUP)
 	a.await("msg=sampling", 2)
@@ -187,8 +187,8 @@ func TestAgentOffCPU(t *testing.T) {
 	target, dir := busy(t), t.TempDir()
 	started(t, target, "sometimes", "1")
 	started(t, "sh", "-c", "while :; do sleep 0.1; done")
-	exe, into := program(t, "backfeed"), filepath.Join(dir, "store")
-	a := startAgent(t, exe, "--store", into, "--off-cpu", "--flush", "1s", "--max-cpu", "50%")
+	into := filepath.Join(dir, "store")
+	a := startAgent(t, "--store", into, "--off-cpu", "--flush", "1s", "--max-cpu", "50%")
 	a.await("segment written", 2)
 	if err := a.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

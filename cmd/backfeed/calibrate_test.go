@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,14 @@ import (
 
 // runEnv makes the program of this test the command backfeed.
 const runEnv = "BACKFEED_TEST_RUN"
+
+// ownCommand is the command as a process: the program of this test, for which nothing is compiled or linked.
+func ownCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(self(t), args...)
+	cmd.Env = append(os.Environ(), runEnv+"=1")
+	return cmd
+}
 
 func TestMain(m *testing.M) {
 	collect.BecomeProber()

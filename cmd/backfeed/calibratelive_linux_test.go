@@ -174,7 +174,7 @@ func TestCalibrateWalks(t *testing.T) {
 	}
 	b, out := buildBranching(t), filepath.Join(t.TempDir(), "walks.bfr")
 	var printed, errs bytes.Buffer
-	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=50%", "-d", "15s", "-o", out, "--", b.path, "60")
+	cmd := ownCommand(t, "record", "--calibrate=50%", "-d", "15s", "-o", out, "--", b.path, "60")
 	cmd.Stdout, cmd.Stderr = &printed, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, errs.String())
@@ -192,7 +192,7 @@ func TestCalibrateCommand(t *testing.T) {
 	b, dir := buildBranching(t), t.TempDir()
 	out, log := filepath.Join(dir, "command.bfr"), filepath.Join(dir, "log")
 	var printed, errs bytes.Buffer
-	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=50%", "--calibrate-log", log, "-d", "12s", "-o", out, "--", b.path, "60")
+	cmd := ownCommand(t, "record", "--calibrate=50%", "--calibrate-log", log, "-d", "12s", "-o", out, "--", b.path, "60")
 	cmd.Stdout, cmd.Stderr = &printed, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, errs.String())
@@ -321,7 +321,8 @@ func TestCalibrateNobody(t *testing.T) {
 	if testtool.Prebuilt() != "" { // of which half has less room for walks
 		lasts = "10s"
 	}
-	cmd := exec.Command(own("backfeed", program(t, "backfeed")), "record", "--calibrate=50%", "-d", lasts, "-o", out, "--", exe, "60")
+	cmd := ownCommand(t, "record", "--calibrate=50%", "-d", lasts, "-o", out, "--", exe, "60")
+	cmd.Path = own("backfeed", cmd.Path)
 	var printed, errs bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &printed, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

@@ -11,7 +11,6 @@ import (
 
 // programs are those that tests on a live machine run.
 var programs = testtool.Programs{Dir: ".", List: []testtool.Program{
-	{Name: "backfeed", Command: "go build ."},
 	{Name: "busy", Command: "go build ../../sample/collect/testdata/busy.go"},
 	{Name: "callers", Command: "go build -buildmode=exe ../../testdata/callers"},
 	{Name: "mix", Command: "cc -O2 -Wl,--build-id ../../testdata/mix/mix.c", Only: "arm64"},

@@ -160,7 +160,10 @@ func TestCompletionInShells(t *testing.T) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
 			testtool.Need(t, shell)
-			dir, backfeed := t.TempDir(), program(t, "backfeed")
+			dir, bin := t.TempDir(), t.TempDir()
+			if err := os.Symlink(self(t), filepath.Join(bin, "backfeed")); err != nil {
+				t.Fatal(err)
+			}
 			script := filepath.Join(dir, "script")
 			must(t, "completion", shell, "-o", script)
 			for line, want := range map[string]string{
@@ -170,7 +173,7 @@ func TestCompletionInShells(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				cmd := exec.CommandContext(ctx, shell, testtool.Write(t, dir, "ask", ask))
-				cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(backfeed)+":"+os.Getenv("PATH"), "HOME="+dir, "SCRIPT="+script, "LINE="+line)
+				cmd.Env = append(os.Environ(), runEnv+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+dir, "SCRIPT="+script, "LINE="+line)
 				out, err := cmd.CombinedOutput()
 				if err != nil || !regexp.MustCompile(`got: .*`+want+`=? +\.`).Match(out) {
 					t.Errorf("%s: no %s: %v\n%s", line, want, err, out)
