@@ -28,7 +28,17 @@ const patience = time.Minute
 // A Browser is a chromium without a window that a test drives through the DevTools protocol,
 // over a pair of pipes: no port is open. The test is skipped where there is none.
 type Browser struct {
-	t testing.TB
+	*chromium
+	profile string // what pages keep, and the cache, are this one's alone
+}
+
+// A chromium is the process of a Browser, or of all of a package.
+type chromium struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	dir    string
+	pipes  []*os.File
+	done   chan struct{} // closed when all that it said is read
 
 	mu      sync.Mutex
 	to      io.Writer
@@ -43,68 +53,137 @@ type answer struct {
 	Error  *struct{ Message string }
 }
 
-// NewBrowser starts a browser, which ends with the test.
+// common is the process of all Browsers of a package that says so by Browsers: to start one takes 1.5 s of processor time.
+var common struct {
+	sync.Mutex
+	is      bool
+	browser *chromium
+}
+
+// Browsers runs the tests of a package, whose Browsers are one process. It is for TestMain of packages that have many.
+func Browsers(m *testing.M) (code int) {
+	common.is = true
+	code = m.Run()
+	if c := common.browser; c != nil {
+		c.end()
+		if code != 0 && c.stderr.Len() > 0 {
+			fmt.Fprintf(os.Stderr, "the browser wrote:\n%.3000s\n", c.stderr.String())
+		}
+	}
+	return code
+}
+
+// NewBrowser returns a browser, which ends with the test.
 func NewBrowser(t testing.TB) *Browser {
 	t.Helper()
 	program := Path(t, "chromium")
-	fromUs, to, err := os.Pipe()
-	if err != nil {
+	common.Lock()
+	c := common.browser
+	if c != nil && c.over() != nil {
+		c.end()
+		c = nil
+	}
+	if c == nil {
+		var err error
+		if c, err = start(program); err != nil {
+			common.Unlock()
+			t.Fatalf("%s: %v", program, err)
+		}
+		if common.is {
+			common.browser = c
+		}
+	}
+	own := !common.is
+	common.Unlock()
+	b := &Browser{chromium: c}
+	if own {
+		t.Cleanup(func() {
+			c.end()
+			if t.Failed() && c.stderr.Len() > 0 {
+				t.Logf("the browser wrote:\n%.3000s", c.stderr.String())
+			}
+		})
+	}
+	var made struct{ BrowserContextID string }
+	if err := c.call("", "Target.createBrowserContext", nil, &made); err != nil {
 		t.Fatal(err)
 	}
-	from, toUs, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps", "--hide-scrollbars", "--force-device-scale-factor=1", "--force-color-profile=srgb",
-		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
-	cmd.ExtraFiles = []*os.File{fromUs, toUs} // 3 and 4
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%s: %v", program, err)
-	}
-	fromUs.Close()
-	toUs.Close()
-	b := &Browser{t: t, to: to, answers: map[int]chan answer{}, tabs: map[string]*Tab{}}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		b.read(from)
-	}()
-	t.Cleanup(func() {
-		b.send("", "Browser.close", nil) // which may end it before it answers
-		done := make(chan error, 1)
-		go func() { done <- cmd.Wait() }()
-		select {
-		case <-done:
-		case <-time.After(patience):
-			cmd.Process.Kill()
-			<-done
-		}
-		to.Close()
-		from.Close()
-		<-read
-		if t.Failed() && stderr.Len() > 0 {
-			t.Logf("the browser wrote:\n%.3000s", stderr.String())
-		}
-	})
+	b.profile = made.BrowserContextID
+	t.Cleanup(func() { c.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": b.profile}, nil) })
 	return b
 }
 
+// start starts a process.
+func start(program string) (*chromium, error) {
+	dir, err := os.MkdirTemp("", "chromium-")
+	if err != nil {
+		return nil, err
+	}
+	fromUs, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	from, toUs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	c := &chromium{dir: dir, pipes: []*os.File{to, from}, done: make(chan struct{}), to: to, answers: map[int]chan answer{}, tabs: map[string]*Tab{}}
+	c.cmd = exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps", "--hide-scrollbars", "--force-device-scale-factor=1", "--force-color-profile=srgb",
+		"--remote-debugging-pipe", "--user-data-dir="+dir, "about:blank")
+	c.cmd.ExtraFiles = []*os.File{fromUs, toUs} // 3 and 4
+	c.cmd.Stderr = &c.stderr
+	if err := c.cmd.Start(); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	fromUs.Close()
+	toUs.Close()
+	go func() {
+		defer close(c.done)
+		c.read(from)
+	}()
+	return c, nil
+}
+
+// end closes the browser, and removes what it kept.
+func (c *chromium) end() {
+	c.send("", "Browser.close", nil) // which may end it before it answers
+	done := make(chan error, 1)
+	go func() { done <- c.cmd.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		c.cmd.Process.Kill()
+		<-done
+	}
+	for _, p := range c.pipes {
+		p.Close()
+	}
+	<-c.done
+	os.RemoveAll(c.dir)
+}
+
+// over says why it no longer runs, nil while it does.
+func (c *chromium) over() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
 // read takes what the browser says, each message with a zero byte behind it.
-func (b *Browser) read(from io.Reader) {
+func (c *chromium) read(from io.Reader) {
 	in := bufio.NewReader(from)
 	for {
 		text, err := in.ReadBytes(0)
 		if err != nil {
-			b.mu.Lock()
-			b.ended = fmt.Errorf("the browser has ended: %w", err)
-			for _, to := range b.answers {
+			c.mu.Lock()
+			c.ended = fmt.Errorf("the browser has ended: %w", err)
+			for _, to := range c.answers {
 				close(to)
 			}
-			clear(b.answers)
-			b.mu.Unlock()
+			clear(c.answers)
+			c.mu.Unlock()
 			return
 		}
 		var m struct {
@@ -117,10 +196,10 @@ func (b *Browser) read(from io.Reader) {
 		if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
 			continue // it is in no message that was asked for
 		}
-		b.mu.Lock()
-		to, tab := b.answers[m.ID], b.tabs[m.SessionID]
-		delete(b.answers, m.ID)
-		b.mu.Unlock()
+		c.mu.Lock()
+		to, tab := c.answers[m.ID], c.tabs[m.SessionID]
+		delete(c.answers, m.ID)
+		c.mu.Unlock()
 		switch {
 		case to != nil:
 			to <- m.answer
@@ -131,28 +210,28 @@ func (b *Browser) read(from io.Reader) {
 }
 
 // send sends a command, of which the answer comes later.
-func (b *Browser) send(session, method string, params any) (chan answer, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended != nil {
-		return nil, b.ended
+func (c *chromium) send(session, method string, params any) (chan answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		return nil, c.ended
 	}
-	b.last++
+	c.last++
 	to := make(chan answer, 1)
-	b.answers[b.last] = to
-	text, err := json.Marshal(map[string]any{"id": b.last, "method": method, "params": params, "sessionId": session})
+	c.answers[c.last] = to
+	text, err := json.Marshal(map[string]any{"id": c.last, "method": method, "params": params, "sessionId": session})
 	if session == "" {
-		text, err = json.Marshal(map[string]any{"id": b.last, "method": method, "params": params})
+		text, err = json.Marshal(map[string]any{"id": c.last, "method": method, "params": params})
 	}
 	if err == nil {
-		_, err = b.to.Write(append(text, 0))
+		_, err = c.to.Write(append(text, 0))
 	}
 	return to, err
 }
 
 // call sends a command and reads its answer.
-func (b *Browser) call(session, method string, params, result any) error {
-	to, err := b.send(session, method, params)
+func (c *chromium) call(session, method string, params, result any) error {
+	to, err := c.send(session, method, params)
 	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
@@ -197,7 +276,7 @@ func (b *Browser) Open(t testing.TB, url string, s Screen) *Tab {
 	t.Helper()
 	var target struct{ TargetID string }
 	tab := &Tab{Browser: b, t: t, screen: s}
-	err := b.call("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	err := b.call("", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": b.profile}, &target)
 	var attached struct{ SessionID string }
 	if err == nil {
 		err = b.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
