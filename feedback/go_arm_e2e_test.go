@@ -39,7 +39,7 @@ func TestGoARM(t *testing.T) {
 	}
 	goByProfile(t, dir, "", "base", goARM...)
 	counted := func(program string) (*truth.Image, string) {
-		path, output := qemu.Count(t, dir, program, "20000", "cpu.pprof")
+		path, output := qemu.Count(t, dir, program, "10000", "cpu.pprof")
 		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 func TestGoRounds(t *testing.T) {
 	testtool.Need(t, "go")
 	if testing.Short() {
-		t.Skip("samples a program for five seconds")
+		t.Skip("samples a program for three seconds")
 	}
 	source, err := os.ReadFile("testdata/rounds/main.go")
 	if err != nil {
@@ -39,7 +39,7 @@ func TestGoRounds(t *testing.T) {
 		inlined := slices.ContainsFunc(strings.Split(said, "\n"), func(l string) bool {
 			return strings.Contains(l, call) && strings.HasSuffix(l, "inlining call to step")
 		})
-		testtool.Run(t, dir, "./rounds", "600000", "cpu.pprof")
+		testtool.Run(t, dir, "./rounds", "1s", "cpu.pprof")
 		prof = "ours.pprof"
 		emitGoProfile(t, dir, "cpu.pprof", prof)
 		made := decisionsOf(t, dir, prof).made[Choice{Inline, "main.count:2", "main.step"}]
