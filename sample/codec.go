@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // A recording is stored as one file. An integer is a uvarint of encoding/binary

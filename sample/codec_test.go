@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"backfeed/internal/testtool"
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // TestDump pins the format byte by byte. The golden file is an annotated dump,

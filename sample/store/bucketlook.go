@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"backfeed/sample"
-	"backfeed/sample/internal/wire"
 	"backfeed/sample/store/s3"
+	"backfeed/sample/wire"
 )
 
 // look returns a segment or group of each epoch and labels that q selects, as entries with

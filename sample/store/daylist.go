@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"backfeed/sample"
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // A daylist says what the segments of a day that were put into a bucket have become. It is

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"backfeed/sample"
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // A Report is what Fsck found.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"backfeed/sample"
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // A Kind is what a copy of an image is of.

@@ -13,7 +13,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // The index keeps the directories of all segments in one file, so that a store of

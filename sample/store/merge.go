@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"backfeed/sample"
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // A source is a segment to be merged: a file, or a recording that is to become one.

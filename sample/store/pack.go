@@ -7,7 +7,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"backfeed/sample"
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // fromRecording returns a recording as a source that has not been written yet.

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"backfeed/sample"
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // A segment is an immutable file that holds the samples of one epoch with one

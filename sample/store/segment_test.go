@@ -11,7 +11,7 @@ import (
 
 	"backfeed/internal/testtool"
 	"backfeed/sample"
-	"backfeed/sample/internal/wire"
+	"backfeed/sample/wire"
 )
 
 // three is a recording with one of everything.

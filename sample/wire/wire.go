@@ -1,5 +1,5 @@
 // Package wire reads and writes the fields that the files of package sample and
-// of its store are made of. An integer is a uvarint of encoding/binary in its
+// of its store are made of, and what is kept of an inference. An integer is a uvarint of encoding/binary in its
 // shortest form; a string is its length and so many bytes; a list is its length
 // and so many entries. What the fields mean is said where they are put together.
 package wire
@@ -16,6 +16,9 @@ var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Checksum returns the checksum of b.
 func Checksum(b []byte) uint32 { return crc32.Checksum(b, Castagnoli) }
+
+// Extend returns the checksum of what sum is of and b behind it.
+func Extend(sum uint32, b []byte) uint32 { return crc32.Update(sum, Castagnoli, b) }
 
 // A Writer appends fields to B.
 type Writer struct{ B []byte }
