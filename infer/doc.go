@@ -17,6 +17,8 @@
 // that is uncertain; where they skid, they fall on what waits, as samples of time do, but
 // their sum still is that of the executions.
 //
+// A Profile can be kept as bytes, and restored as it was for the same arguments.
+//
 // Package explain says where the time of samples went, by these executions.
 //
 // Samples of an older build of a program are moved to a newer one before, by package

@@ -23,6 +23,9 @@ func ownCommand(t *testing.T, args ...string) *exec.Cmd {
 
 func TestMain(m *testing.M) {
 	collect.BecomeProber()
+	if os.Getenv(cacheVar) == "" {
+		os.Setenv(cacheVar, "off") // a test is to infer what it is of
+	}
 	if os.Getenv(runEnv) != "" {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}

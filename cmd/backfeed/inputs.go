@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -141,7 +142,27 @@ func (c *cli) inferred(paths []string, opt *input.Options) (*input.Session, erro
 // inferredAlso is inferred for paths that are not the only ones of the command.
 func (c *cli) inferredAlso(paths []string, opt *input.Options) (*input.Session, error) {
 	boundGarbage(gcPercent)
+	opt.Keep = resultsDir()
 	return input.Infer(context.Background(), paths, *opt)
+}
+
+// cacheVar names the directory that results are kept in; "off" keeps none.
+const cacheVar = "BACKFEED_CACHE"
+
+// resultsDir is where results are kept; "" is nowhere.
+func resultsDir() input.Results {
+	switch dir := os.Getenv(cacheVar); dir {
+	case "off":
+		return ""
+	case "":
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return ""
+		}
+		return input.Results(filepath.Join(dir, "backfeed", "results"))
+	default:
+		return input.Results(dir)
+	}
 }
 
 // inferredOf infers what ran from a recording that was just made; the file at path given,

@@ -601,11 +601,16 @@ func (b *builder) link(p *Proc) {
 	p.Edges = append(make([]Edge, 0, len(b.edges)), b.edges...)
 	p.Calls = append(make([]Call, 0, len(b.calls)), b.calls...)
 	slices.SortStableFunc(p.Calls, func(x, y Call) int { return cmp.Or(cmp.Compare(x.Site, y.Site), cmp.Compare(x.To, y.To)) })
+	b.at = p.index(b.at)
+}
+
+// index fills the indices of the blocks. It uses room, and returns it.
+func (p *Proc) index(room []int32) []int32 {
 	outs, ins, calls := make([]int, len(p.Edges)), make([]int, len(p.Edges)), make([]int, len(p.Calls))
 	for i := range p.Edges { // by From: the edges out of a block are neighbours
 		outs[i] = i
 	}
-	degree := slices.Grow(b.at[:0], len(p.Blocks)+1)[:len(p.Blocks)+1]
+	degree := slices.Grow(room[:0], len(p.Blocks)+1)[:len(p.Blocks)+1]
 	clear(degree)
 	for _, e := range p.Edges {
 		degree[e.To+1]++
@@ -633,6 +638,7 @@ func (b *builder) link(p *Proc) {
 		}
 		p.Blocks[i].Calls = calls[from:n:n]
 	}
+	return degree
 }
 
 // Check reports the first promise that p breaks. Tests call it on every Proc.

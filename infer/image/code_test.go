@@ -3,8 +3,11 @@ package image
 import (
 	"bytes"
 	"debug/elf"
+	"reflect"
 	"sync/atomic"
 	"testing"
+
+	"backfeed/sample/wire"
 )
 
 const testBase = 0x401000
@@ -114,9 +117,25 @@ func FuzzProc(f *testing.F) {
 		for i := range p.Blocks {
 			checkInsts(t, im, p, &p.Blocks[i])
 		}
+		checkKept(t, im, p)
 		im.AddressTaken(0)
 		im.Text(testBase)
 	})
+}
+
+// checkKept: what is kept of p is all of it.
+func checkKept(t *testing.T, im *Image, p *Proc) {
+	t.Helper()
+	var w wire.Writer
+	var names []string
+	p.Keep(&w, func(name string) int {
+		names = append(names, name)
+		return len(names) - 1
+	})
+	r := wire.Reader{B: w.B, Format: ErrFormat}
+	if q := im.Restore(&r, names); r.Err != nil || r.Left() > 0 || !reflect.DeepEqual(p, q) {
+		t.Fatalf("restored with %d bytes left and error %v: %+v, want %+v", r.Left(), r.Err, q, p)
+	}
 }
 
 // checkInsts holds the instructions of a block to what the block says.

@@ -369,3 +369,30 @@ func FuzzOpen(f *testing.F) {
 		im.callTargets()
 	})
 }
+
+// TestFingerprint: a copy of a file is the same, and without a build ID each byte counts.
+func TestFingerprint(t *testing.T) {
+	print := func(text string) string {
+		f, err := os.Open(testtool.Write(t, t.TempDir(), "f", text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return Fingerprint(f)
+	}
+	mix := testtool.Read(t, "../../testdata/mix/mix")
+	if of := print(mix); of == "" || print(mix) != of || print(mix+"\x00") == of {
+		t.Errorf("of a program: %q, of a copy %q, of a longer one %q", of, print(mix), print(mix+"\x00"))
+	}
+	if of := print("a file"); of == "" || print("a file") != of || print("a fire") == of {
+		t.Errorf("of a file: %q, of a copy %q, of another %q", of, print("a file"), print("a fire"))
+	}
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if of := Fingerprint(dir); of != "" {
+		t.Errorf("of a directory: %q", of)
+	}
+}

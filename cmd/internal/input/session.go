@@ -39,6 +39,7 @@ type Options struct {
 	Only string // the image that Infer infers alone, as method Image takes it; "" is all
 
 	Infer  infer.Options // how Infer infers
+	Keep   Results       // what Infer found is kept there, and not searched for again; "" keeps nothing
 	Notify report.Notify // nil is Quiet
 }
 
@@ -217,7 +218,7 @@ func (s *Session) Infer(ctx context.Context) error {
 // profile infers what ran, or says where threads were that waited, of which nothing is inferred.
 func (s *Session) profile(ctx context.Context) (*infer.Profile, error) {
 	if !s.waits() {
-		return infer.Infer(ctx, s.Recording, s.Open, s.opt.Infer)
+		return s.opt.Keep.infer(ctx, s.Recording, s.Open, s.opt.Infer)
 	}
 	placed, err := infer.PlaceSamples(ctx, s.Recording, s.Open, s.opt.Infer)
 	if err != nil {
