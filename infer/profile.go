@@ -44,7 +44,8 @@ type Profile struct {
 	Sites   []Site          // likewise: the most worth for its cost first
 
 	// Common is the factor that all counts may be off by together, up or down, with 90 % confidence: TimeFactor where nothing but
-	// time was sampled, less where walks or windows tell executions. 0: the event itself tells them.
+	// time was sampled, less where walks or windows tell executions. 0: the event itself tells them. What single procedures are off by
+	// beside is in EntryFactor.
 	Common float64
 
 	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold

@@ -17,7 +17,7 @@ var profCmd = &command{
 	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line|process|thread|cpu|cgroup|time|run] [--experiment pcsamp|usertime|ideal|mix|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time; and what instructions did",
 	reads: symfsHelp,
 	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred. A dash means
-that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
+that nothing is known, and a sentence below says what the numbers may be off by. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
 Code of JIT compilers is named as this machine knows it now, and so is the kernel's where it cannot be read.
 
 --by adds samples up by image, source file or source line. A line is that of the innermost inlined
@@ -147,7 +147,7 @@ func runProf(c *cli, args []string) error {
 	rows := report.ProfRows(src.Profile, src.Named)
 	rows = firstRows(rows, *n)
 	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error {
-		return report.WriteProf(w, src.Profile.Event.Name, rows, style)
+		return report.WriteProf(w, src.Profile.Event.Name, rows, report.ToldEntries(src.Profile), style)
 	})
 }
 

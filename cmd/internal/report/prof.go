@@ -65,8 +65,8 @@ func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 	return rows
 }
 
-// WriteProf writes the table of prof, of the samples of an event.
-func WriteProf(w io.Writer, event string, rows []ProfRow, style Style) error {
+// WriteProf writes the table of prof, of the samples of an event, and what its executions may be off by, if that is not "".
+func WriteProf(w io.Writer, event string, rows []ProfRow, told string, style Style) error {
 	t := NewTable(Right(AmountHead(event)), Right("share"), Right("sum").Drop(1),
 		Right("executions").Drop(2), Paths("image"), Procedures("procedure").Main())
 	for _, r := range rows {
@@ -77,5 +77,9 @@ func WriteProf(w io.Writer, event string, rows []ProfRow, style Style) error {
 		t.Row(Amount(event, r.Samples), Percent(r.Share), Percent(r.Sum),
 			Count(executions), r.Image, r.Or(r.Lost, style))
 	}
-	return t.Print(w, style)
+	if err := t.Print(w, style); err != nil || told == "" || !slices.ContainsFunc(rows, func(r ProfRow) bool { return r.Executions != nil }) {
+		return err
+	}
+	_, err := Fprintf(w, style, "\n%s\n", told)
+	return err
 }

@@ -151,6 +151,21 @@ func toldFactor(factor float64) string {
 	return fmt.Sprintf("All executions, and what follows from them, may be off by one factor of up to %.2g, with 90 %% confidence.", factor)
 }
 
+// ToldEntries says what the executions of procedures may be off by where nothing but time was sampled; else it is "". A procedure
+// of few samples runs as often as time and its callers let it, and these let it run a thousand times as often.
+func ToldEntries(p *infer.Profile) string {
+	if p.CommonFactor() < infer.TimeFactor {
+		return ""
+	}
+	total := p.Samples.Used
+	if total < infer.FewTotal {
+		return fmt.Sprintf("Executions are inferred from time alone, of %s samples: with 90 %% confidence, within a factor of %g for procedures with 3 samples or more, and %g for others.",
+			Integer(total), infer.EntryFactor(3, total), infer.EntryFactor(0, total))
+	}
+	return fmt.Sprintf("Executions are inferred from time alone: with 90 %% confidence, within a factor of %g for procedures with 8 samples or more, %g for those with 3 or more, and %g for others.",
+		infer.EntryFactor(8, total), infer.EntryFactor(3, total), infer.EntryFactor(0, total))
+}
+
 // atClock says what clock cycles are of, in words that follow them.
 func atClock(c *document.Clock) string {
 	switch {

@@ -3,7 +3,27 @@ package report
 import (
 	"strings"
 	"testing"
+
+	"backfeed/infer"
 )
+
+// TestToldEntries: what executions may be off by is said where time alone was sampled, by how many samples there are.
+func TestToldEntries(t *testing.T) {
+	for _, tt := range []struct {
+		common float64
+		used   uint64
+		want   string
+	}{
+		{0, 442, ""}, {1.2, 442, ""},
+		{infer.TimeFactor, 442, "of 442 samples: with 90 % confidence, within a factor of 200 for procedures with 3 samples or more, and 2000 for others."},
+		{infer.TimeFactor, 20000, "within a factor of 12 for procedures with 8 samples or more, 80 for those with 3 or more, and 500 for others."},
+	} {
+		got := ToldEntries(&infer.Profile{Common: tt.common, Samples: infer.Samples{Used: tt.used}})
+		if !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%d samples: %q, want %q", tt.used, got, tt.want)
+		}
+	}
+}
 
 // TestBlind: stacks without callers are said to lack them, and how to have them.
 func TestBlind(t *testing.T) {

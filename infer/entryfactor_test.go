@@ -1,0 +1,98 @@
+package infer
+
+import (
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"backfeed/sample"
+)
+
+// thinned is a recording as it might have been at a lower rate: each sample stays with the same probability, so that so many are
+// left in the mean, and stands for more time.
+func thinned(rec *sample.Recording, seed uint64, left float64) *sample.Recording {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	out := &sample.Recording{}
+	keep := min(1, left/float64(rec.Samples()))
+	for _, c := range rec.Counts {
+		event := c.Event
+		event.Period = uint64(float64(event.Period) / keep)
+		n := sample.NewCounts(c.CPU, event)
+		for _, ic := range c.Images {
+			i := n.Image(ic.ID)
+			n.AddProcesses(i, ic.Processes)
+			for _, off := range slices.Sorted(maps.Keys(ic.At)) {
+				var stays uint64
+				for range ic.At[off] {
+					if rng.Float64() < keep {
+						stays++
+					}
+				}
+				if stays > 0 {
+					n.AddSample(i, off, stays)
+				}
+			}
+		}
+		out.Add(n)
+	}
+	return out
+}
+
+// TestEntryFactor: executions of procedures that ran are within EntryFactor in 9 of 10 cases, over the programs of -sets, as
+// they were recorded and at lower rates. With -v it prints how many are within a factor of 12, and what 9 of 10 are within.
+func TestEntryFactor(t *testing.T) {
+	all := loadSets(t)
+	if len(all) == 0 {
+		t.Skip("no -sets")
+	}
+	names := []string{"none", "1, 2", "3 to 7", "8 or more"}
+	for _, left := range []float64{200, 400, 1000, 2000, 4000, 20000, math.Inf(1)} {
+		var off [4][]float64
+		var held [4]int
+		for i, s := range all {
+			if s.Runs == 0 {
+				continue
+			}
+			p := s.infer(t, thinned(s.Rec, uint64(i), left), Options{})
+			for _, ip := range p.Images {
+				for _, r := range ip.Procs {
+					if len(r.Block) == 0 {
+						continue
+					}
+					truth, n := s.Runs*s.exact(ip, &r.Proc.Blocks[0]), r.Block[0].N
+					if !(truth > 0) || !(n > 0) {
+						continue
+					}
+					class := 3
+					switch {
+					case r.Samples == 0:
+						class = 0
+					case r.Samples < 3:
+						class = 1
+					case r.Samples < fewSamples:
+						class = 2
+					}
+					by := math.Exp(math.Abs(math.Log(n / truth)))
+					off[class] = append(off[class], by)
+					if by <= EntryFactor(r.Samples, p.Samples.Used) {
+						held[class]++
+					}
+				}
+			}
+		}
+		for class, by := range off {
+			if len(by) == 0 {
+				continue
+			}
+			slices.Sort(by)
+			within := float64(held[class]) / float64(len(by))
+			twelve, _ := slices.BinarySearch(by, TimeFactor)
+			t.Logf("%6g samples, procedures with %-9s %5d: %.3f within a factor of 12, 9 of 10 within %.4g; as said %.3f", left, names[class], len(by), float64(twelve)/float64(len(by)), by[len(by)*9/10], within)
+			if within < 0.9 && len(by) >= 200 {
+				t.Errorf("%g samples: of %d procedures with %s, %.3f are off by no more than is said", left, len(by), names[class], within)
+			}
+		}
+	}
+}
