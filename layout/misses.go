@@ -432,6 +432,7 @@ func (t *trail) missesAt(c cache, start func(proc, block int32) image.Addr, by [
 		}
 	}
 	sets := make([]uint32, c.sets*c.ways) // lines and one more, the last used first
+	mask := uint32(c.sets - 1)            // a power of two, as of every such cache: to divide takes longer than all the rest
 	missed := make([]float64, len(t.legs))
 	for i, w := range t.legs {
 		clear(sets)
@@ -445,19 +446,19 @@ func (t *trail) missesAt(c cache, start func(proc, block int32) image.Addr, by [
 					continue
 				}
 				last = l
-				set := sets[int(l)%c.sets*c.ways:][:c.ways]
-				way := 0
-				for way < c.ways-1 && set[way] != l+1 {
-					way++
+				set := sets[int(l&mask)*c.ways:][:c.ways]
+				moved, found := set[0], set[0] == l+1
+				set[0] = l + 1
+				for way := 1; way < len(set) && !found; way++ { // each takes the place of the next, up to where the line was
+					moved, set[way] = set[way], moved
+					found = moved == l+1
 				}
-				if set[way] != l+1 {
+				if !found {
 					n++
 					if p := int(t.segments[s].proc); p < len(by) {
 						by[p]++
 					}
 				}
-				copy(set[1:way+1], set[:way])
-				set[0] = l + 1
 			}
 		}
 		if len(w.steps) > warmSteps && w.insts > 0 {
