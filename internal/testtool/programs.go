@@ -17,6 +17,7 @@ type Program struct {
 	Name    string
 	Command string // builds it, in the directory of Programs; -o is added
 	Only    string // processor, by GOARCH; "" is any
+	Here    bool   // only where it can be built: tests that run elsewhere do without
 }
 
 // Programs are those of a package. Where there is no compiler, as in the guests of testdata/kernels, they
@@ -135,6 +136,9 @@ func (p *Programs) Fill(t *testing.T, with func(t *testing.T, name, file string)
 		t.Run(q.Name, func(t *testing.T) {
 			if q.Only != "" && q.Only != Arch() {
 				t.Skip("not for " + Arch())
+			}
+			if q.Here {
+				t.Skip("no test asks for it elsewhere")
 			}
 			with(t, q.Name, p.In(t, dir, q.Name))
 		})

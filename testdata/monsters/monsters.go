@@ -47,12 +47,12 @@ var lines = []string{
 }
 
 var kinds = []kind{
-	{name: "blocks", what: "blocks of one function", n: 200_000, text: blocks, lines: lines},
+	{name: "blocks", what: "blocks of one function", n: 200_000, text: blocks, lines: lines, tested: 800},
 	{name: "symbols", what: "functions", n: 1_000_000, text: symbols, lines: lines, tested: 800},
 	{name: "names", what: "functions with names of 10 kB", n: 2_000, text: names, lines: lines},
-	{name: "switch", what: "cases of one switch", n: 100_000, text: cases, lines: lines},
+	{name: "switch", what: "cases of one switch", n: 100_000, text: cases, lines: lines, tested: 400},
 	{name: "alike", what: "functions of the same code under names that change", n: 20_000, text: alike, lines: lines},
-	{name: "moved", what: "blocks of one function, every second edited, the others in another order in the newer build", n: 200_000, text: moved, lines: lines},
+	{name: "moved", what: "blocks of one function, every second edited, the others in another order in the newer build", n: 200_000, text: moved, lines: lines, tested: 800},
 	{name: "called", what: "calls of one function, of others in the newer build", n: 20_000, text: called, lines: lines},
 	{name: "inlined", what: "calls inlined into each other", n: 10_000, text: inlined, lines: lines},
 	{name: "images", what: "images", n: 5_000, text: func(w *bufio.Writer, _ int) { symbols(w, 4) }, images: true, lines: slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.Contains(l, "list ") })},
