@@ -4,6 +4,7 @@
 set -euo pipefail
 set=$(realpath "$1/$2"); cd "$(dirname "$0")/../.."; out=$(mktemp -d); trap 'rm -rf "$out"' EXIT
 go build -o "$out/backfeed" ./cmd/backfeed
+export BACKFEED_CACHE=off # what is kept would be measured in place of what is inferred
 run() { /usr/bin/time -f '%M KB, %e s' "$out/backfeed" "$@" "$set/samples.bfr" --symfs "$set/symfs" 2>&1 >/dev/null | tail -1; }
 echo "infer: $(run infer)"
 echo "report: $(run report --html "$out/page.html"), $(stat -c %s "$out/page.html") bytes"
