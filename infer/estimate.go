@@ -54,6 +54,9 @@ func estimate(p *Placed, opt Options) {
 		ip.addKnown(known)
 		ip.addRecorded(counts)
 	}
+	for _, r := range prof.results() {
+		r.squares = nil
+	}
 	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, exact, model, known) })
 	links := newLinks(prof.Images, prof.missing)
 	links.see(counts)
@@ -309,7 +312,7 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 	if par != &outOfOrder {
 		return par, func(*Result) func(*image.Block) float64 { return plain }
 	}
-	period := prof.cyclesApart()
+	period, longer := prof.cyclesApart(), prof.gathered(model)
 	home := map[*Result]*image.Image{}
 	for _, ip := range prof.Images {
 		for _, r := range ip.Procs {
@@ -320,12 +323,12 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 		if prof.tell(r.Samples) < fewSamples { // not worth a schedule: little hangs on it
 			return plain
 		}
-		im := home[r]
+		im, samples := home[r], longer(r)/period
 		return func(b *image.Block) float64 {
 			if r.system.in(b) {
 				return plain(b) // its time is in the kernel
 			}
-			return outOfOrder.cycles(model.Expected(im, b)) / period
+			return samples * outOfOrder.cycles(model.Expected(im, b))
 		}
 	}
 }

@@ -387,6 +387,7 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 	proc, err := im.Proc(sym)
 	if err == nil && len(proc.Blocks) > 0 {
 		r = resultIn(im, proc)
+		r.squares = make([]float64, len(proc.Blocks))
 	} else {
 		proc = &image.Proc{}
 	}
@@ -400,6 +401,7 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 			continue
 		}
 		r.BlockSamples[b] += h.n
+		r.squares[b] += float64(h.n) * float64(h.n)
 		r.Samples += h.n
 		r.Seen = true
 		r.system.returns(b, h)

@@ -103,6 +103,7 @@ type Result struct {
 	Edge         []Freq    // as Proc.Edges
 	Call         []Freq    // as Proc.Calls
 
+	squares []float64    // as Proc.Blocks: of the samples at each of its places, the sum; nil once that was looked at
 	system  *systemCalls // nil if it makes none
 	entered []int32      // blocks whose executions may exceed those of their In edges
 	trapped []int32      // blocks whose executions may exceed those of their Out edges
