@@ -10,15 +10,18 @@
 # make.sh -t DIR [NAME...] prints how long one run of each takes instead. With the inputs of before,
 # make.sh -c DIR [NAME...] records those that are there once more, calibrated, at 10 %: three times as long in calibrated.bfr,
 # its runs in calibrated.runs, and a single run in calibrated.once.bfr; and
+# make.sh -m SHARE DIR [NAME...] runs each that is there again and again for a minute, with --calibrate=SHARE (0%: samples
+# alone), and prints block overlap, edge overlap, the share of samples within 10 % and what calibration took; it needs jq; and
 # make.sh -s DIR [NAME...] adds what callgrind simulates of caches and a branch predictor in a run: simulated.gz.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-timing='' calibrating='' simulating=''
+timing='' calibrating='' simulating='' minute=''
 case ${1:-} in
 -t) timing=1 && shift ;;
 -c) calibrating=1 && shift ;;
 -s) simulating=1 && shift ;;
+-m) minute=${2:?SHARE} && shift 2 ;;
 esac
 dir=$(realpath -m "${1:?DIR}")
 shift
@@ -33,7 +36,7 @@ export OPENSSL_ia32cap=~0x200000200000000:~0xffffffffffffffff
 export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1,cpu.avx512f=off PERL_HASH_SEED=0 PYTHONHASHSEED=0 LC_ALL=C.UTF-8
 export GUILE_JIT_THRESHOLD=-1 GUILE_AUTO_COMPILE=0
 
-if [ -z "$calibrating$simulating" ]; then
+if [ -z "$calibrating$simulating$minute" ]; then
 	(cd "$root" && go build -o "$work/backfeed" ./cmd/backfeed && go test -c -o "$work/infer.test" ./infer)
 	. "$here/inputs.sh"
 fi
@@ -185,6 +188,25 @@ counted() {
 		"${count[@]}" --callgrind-out-file="$work/callgrind" "$@" >"$work/out" 2>&1 </dev/null || true
 }
 
+# scored OUT COMMAND...: records a minute of it, and prints how near what is inferred is to the exact counts.
+scored() {
+	local out=$1 flags=()
+	shift
+	[ "$minute" = 0% ] || flags=(--calibrate="$minute")
+	"$work/recorder" record "${flags[@]}" -d 60s -o "$out/minute.bfr" -- sh -c 'while :; do "$@" >"$0"; done' "$work/out" "$@" \
+		>/dev/null 2>"$work/log" </dev/null || true
+	gunzip -c "$out/truth.json.gz" >"$work/callgrind"
+	if "$work/recorder" infer "$out/minute.bfr" --symfs "$out/symfs" --format json -o "$work/counts.json" 2>>"$work/log" &&
+		"$work/recorder" verify "$work/counts.json" --truth "$work/callgrind" --symfs "$out/symfs" --samples "$out/minute.bfr" --format json \
+			>"$work/verified" 2>>"$work/log"; then
+		echo "$name $(jq -r '[.block_overlap, .edge_overlap, .within10] | map(. * 1000 | round / 1000 | tostring) | join(" ")' "$work/verified")" \
+			"$(sed -n 's/^backfeed: calibration took //p' "$work/log")"
+	else
+		echo "$name: $(tail -1 "$work/log")"
+	fi
+	rm -f "$work/callgrind" "$work/counts.json"
+}
+
 # make NAME PACKAGE RUNS COMMAND...
 make() {
 	local name=$1 package=$2 runs=$3 out=$dir/$1 path flags=(-F 9973)
@@ -196,6 +218,10 @@ make() {
 		recorded "$out/calibrated.bfr" $((3 * runs)) "$@" || return 0
 		echo $((3 * runs)) >"$out/calibrated.runs"
 		sed -n "s/^backfeed: \(executions were counted.*\|.* walks .*\)/$name: \1/p" "$work/log"
+		return 0
+	fi
+	if [ -n "$minute" ]; then
+		[ ! -e "$out/truth.json.gz" ] || scored "$out" "$@"
 		return 0
 	fi
 	if [ -n "$simulating" ]; then
