@@ -104,6 +104,7 @@ type archive struct {
 	remainder
 	charts []*chart
 	named  map[objectFunction][]*chart
+	own    map[objectFunction][]*chart // those with a mangled name, by image.OwnName: gcc's DWARF has no other of what is not linked
 }
 
 // An objectFunction is what functions of objects are called; object is the name of the file without what follows the first dot, or "" for all
@@ -149,7 +150,7 @@ type codeBlock struct {
 }
 
 func newArchive(notes []*gcov.Notes) *archive {
-	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}}
+	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}, own: map[objectFunction][]*chart{}}
 	for i, n := range notes {
 		for k := range n.Functions {
 			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, copies: map[string]*copyOf{}}
@@ -165,6 +166,9 @@ func newArchive(notes []*gcov.Notes) *archive {
 			for _, object := range []string{stem(n.Path), ""} {
 				name := objectFunction{object, image.SourceName(c.fn.Name)}
 				a.named[name] = append(a.named[name], c)
+				if own := image.OwnName(name.name); own != name.name {
+					a.own[objectFunction{object, own}] = append(a.own[objectFunction{object, own}], c)
+				}
 			}
 		}
 	}
@@ -275,11 +279,19 @@ func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at sourc
 	return at, nil, ""
 }
 
-// graphs returns the graphs of the functions of a name that have a line: that of the object itself, if there is one.
+// graphs returns the graphs of the functions of a name that have a line: those of the object itself, if there are any.
 func (a *archive) graphs(object, name string, at sourceLine) []*chart {
+	of := graphsIn(a.named, object, name, at)
+	if len(of) == 0 {
+		of = graphsIn(a.own, object, image.OwnName(name), at)
+	}
+	return of
+}
+
+func graphsIn(named map[objectFunction][]*chart, object, name string, at sourceLine) []*chart {
 	for _, where := range []string{object, ""} {
 		var of []*chart
-		for _, c := range a.named[objectFunction{where, name}] {
+		for _, c := range named[objectFunction{where, name}] {
 			if len(c.blocks[at]) > 0 {
 				of = append(of, c)
 			}

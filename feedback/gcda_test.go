@@ -75,6 +75,12 @@ func TestGCDA(t *testing.T) {
 			notes: []string{aLoop + "\nfunc g 3\n0>2 2>1\n2: 21"}, want: []string{"15 1500 1500 0 15 15", "-"},
 		},
 		{
+			name:  "functions of C++ that are not linked have their own name alone where they were inlined",
+			text:  "proc g@20 x5\nblock x505\nf:11<g:21\nblock x500\nf:12<g:21\nblock x5\nf:13<g:21",
+			notes: []string{strings.Replace(aLoop, "func f ", "func _ZN12_GLOBAL__N_11A1fEi.isra.0 ", 1) + "\nfunc _ZN1B1fEv 3\n0>2 2>1\n2: 31\nfunc g 3\n0>2 2>1\n2: 21"},
+			want:  []string{"5 500 500 0 5 5", "-", "-"},
+		},
+		{
 			name:  "what was inlined before has its lines in the graph of the caller",
 			text:  "func h@30\nproc g@20 x100\nblock x100\ng:21\nblock x30\nh:31<g:21\nblock x100\ng:22",
 			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 4>1\n2: 21\n3: 31\n4: 22"}, want: []string{"100 30 70 30 100"},

@@ -1,6 +1,10 @@
 package image
 
-import "github.com/ianlancetaylor/demangle"
+import (
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
 
 // maxMangled bounds, in bytes, the names that are demangled, and those that come of
 // them: a few back references can ask for text without end.
@@ -29,4 +33,29 @@ func DemangleShort(name string) string {
 		return name
 	}
 	return plain
+}
+
+// OwnName is what a function is called in the class, namespace or function that it is in, without parameters and template
+// arguments: all that DWARF has where a name is not linked, as of functions of anonymous namespaces. name is a linker name, or one of DWARF.
+func OwnName(name string) string {
+	name = DemangleShort(SourceName(name))
+	name, _, _ = strings.Cut(name, " [clone")
+	depth, begin := 0, 0
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case strings.HasPrefix(name[i:], "operator") && depth == 0: // what follows may be brackets, and is the end
+			return name[begin:]
+		case c == '(' || c == '{' || c == '[' || c == '<':
+			depth++
+		case c == ')' || c == '}' || c == ']' || c == '>':
+			depth--
+		case c == ':' && depth == 0:
+			begin = i + 1
+		}
+	}
+	name = name[begin:]
+	if i := strings.IndexByte(name, '<'); i > 0 {
+		name = name[:i]
+	}
+	return name
 }

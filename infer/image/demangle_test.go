@@ -23,6 +23,29 @@ func TestDemangle(t *testing.T) {
 	}
 }
 
+func TestOwnName(t *testing.T) {
+	for _, tt := range []struct{ name, want string }{
+		{"main", "main"},
+		{"lookUpVar", "lookUpVar"},
+		{"max<int>", "max"},
+		{"operator<", "operator<"},
+		{"_ZNSt6vectorIiSaIiEE9push_backERKi", "push_back"},
+		{"_ZN12_GLOBAL__N_111Interpreter9lookUpVarEPKj", "lookUpVar"},
+		{"_ZN12_GLOBAL__N_111Interpreter9lookUpVarEPKj.isra.0", "lookUpVar"},
+		{"_ZNSt8_Rb_treeIPKjSt4pairIKS1_PiESt10_Select1stIS5_ESt4lessIS1_ESaIS5_EE14_M_lower_boundEPSt13_Rb_tree_nodeIS5_ES8_RS3_", "_M_lower_bound"},
+		{"_ZNKSt4lessIPKjEclERKS1_S4_", "operator()"},
+		{"_ZZ4mainENKUliE_clEi", "operator()"},
+		{"_ZN1AD1Ev", "~A"},
+		{"", ""},
+		{"_Z", "_Z"},
+		{"a::<b", "<b"},
+	} {
+		if got := OwnName(tt.name); got != tt.want {
+			t.Errorf("OwnName(%q) = %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 // FuzzDemangle: what comes of any name is no longer than it, or bounded.
 func FuzzDemangle(f *testing.F) {
 	f.Add("_ZNSt6vectorIiSaIiEE9push_backERKi")
@@ -32,6 +55,9 @@ func FuzzDemangle(f *testing.F) {
 		got := Demangle(name)
 		if len(got) > max(len(name), maxMangled) {
 			t.Errorf("Demangle of %d bytes has %d", len(name), len(got))
+		}
+		if own := OwnName(name); len(own) > max(len(name), maxMangled) {
+			t.Errorf("OwnName of %d bytes has %d", len(name), len(own))
 		}
 		if utf8.ValidString(name) && !utf8.ValidString(got) {
 			t.Errorf("Demangle(%q) = %q", name, got)
