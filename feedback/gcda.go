@@ -105,6 +105,7 @@ type archive struct {
 	charts []*chart
 	named  map[objectFunction][]*chart
 	own    map[objectFunction][]*chart // those with a mangled name, by image.OwnName: gcc's DWARF has no other of what is not linked
+	owns   map[string]string           // image.OwnName, by what was asked
 }
 
 // An objectFunction is what functions of objects are called; object is the name of the file without what follows the first dot, or "" for all
@@ -150,7 +151,7 @@ type codeBlock struct {
 }
 
 func newArchive(notes []*gcov.Notes) *archive {
-	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}, own: map[objectFunction][]*chart{}}
+	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}, own: map[objectFunction][]*chart{}, owns: map[string]string{}}
 	for i, n := range notes {
 		for k := range n.Functions {
 			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, copies: map[string]*copyOf{}}
@@ -163,11 +164,14 @@ func newArchive(notes []*gcov.Notes) *archive {
 				}
 			}
 			a.charts = append(a.charts, c)
+			name := image.SourceName(c.fn.Name)
+			own := image.OwnName(name)
 			for _, object := range []string{stem(n.Path), ""} {
-				name := objectFunction{object, image.SourceName(c.fn.Name)}
-				a.named[name] = append(a.named[name], c)
-				if own := image.OwnName(name.name); own != name.name {
-					a.own[objectFunction{object, own}] = append(a.own[objectFunction{object, own}], c)
+				of := objectFunction{object, name}
+				a.named[of] = append(a.named[of], c)
+				if own != name {
+					of.name = own
+					a.own[of] = append(a.own[of], c)
 				}
 			}
 		}
@@ -283,9 +287,19 @@ func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at sourc
 func (a *archive) graphs(object, name string, at sourceLine) []*chart {
 	of := graphsIn(a.named, object, name, at)
 	if len(of) == 0 {
-		of = graphsIn(a.own, object, image.OwnName(name), at)
+		of = graphsIn(a.own, object, a.ownName(name), at)
 	}
 	return of
+}
+
+// ownName is image.OwnName, which is asked for at each instruction of a function without a graph.
+func (a *archive) ownName(name string) string {
+	own, ok := a.owns[name]
+	if !ok {
+		own = image.OwnName(name)
+		a.owns[name] = own
+	}
+	return own
 }
 
 func graphsIn(named map[objectFunction][]*chart, object, name string, at sourceLine) []*chart {

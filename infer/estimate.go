@@ -312,13 +312,14 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 	if par != &outOfOrder {
 		return par, func(*Result) func(*image.Block) float64 { return plain }
 	}
-	period, longer := prof.cyclesApart(), prof.gathered(model)
+	period := prof.cyclesApart()
 	home := map[*Result]*image.Image{}
 	for _, ip := range prof.Images {
 		for _, r := range ip.Procs {
 			home[r] = ip.Image
 		}
 	}
+	longer := prof.gathered(model, home)
 	return &outOfOrder, func(r *Result) func(*image.Block) float64 {
 		if prof.tell(r.Samples) < fewSamples { // not worth a schedule: little hangs on it
 			return plain

@@ -56,19 +56,15 @@ func meeting(s *machine.Schedule) (p float64) {
 }
 
 // gathered returns by which factor a procedure is expected to take longer than its instructions say, for where its samples
-// gather, beside all others of p.
-func (p *Profile) gathered(model *machine.Model) func(r *Result) float64 {
-	var all []*Result
-	var in []*image.Image
-	for _, ip := range p.Images {
-		for _, r := range ip.Procs {
-			if p.tell(r.Samples) >= fewSamples {
-				all, in = append(all, r), append(in, ip.Image)
-			}
-		}
-	}
+// gather, beside all others of p. home has the images.
+func (p *Profile) gathered(model *machine.Model, home map[*Result]*image.Image) func(r *Result) float64 {
+	all := p.results()
 	each := make([]gathering, len(all))
-	parallel(len(all), func(i int) { each[i] = all[i].gathering(in[i], model, p.each()) })
+	parallel(len(all), func(i int) {
+		if r := all[i]; p.tell(r.Samples) >= fewSamples {
+			each[i] = r.gathering(home[r], model, p.each())
+		}
+	})
 	var mean, samples float64
 	of := make(map[*Result]gathering, len(all))
 	for i, g := range each {

@@ -35,7 +35,7 @@ func TestGatheredLonger(t *testing.T) {
 			other.squares[b] = float64(insts) * float64(n*each) * float64(n*each)
 		}
 		p := &Profile{Images: []*ImageProfile{{Image: im, Procs: []*Result{r, other}}}, dispersion: float64(each)}
-		of := p.gathered(model)
+		of := p.gathered(model, map[*Result]*image.Image{r: im, other: im})
 		return of(r), of(other)
 	}
 	gathered, spread := longer(100, 1)

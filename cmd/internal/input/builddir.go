@@ -41,7 +41,7 @@ func (d BuildDir) Has(id sample.ImageID, kind store.Kind) bool {
 
 // Put makes that file of a build from what fill writes, if d lacks it. It is there whole, or not at all; what has
 // another build ID is refused.
-func (d BuildDir) Put(id sample.ImageID, kind store.Kind, fill func(*os.File) error) (err error) {
+func (d BuildDir) Put(id sample.ImageID, kind store.Kind, fill func(*os.File) error) error {
 	if id.Build.IsZero() {
 		return fmt.Errorf("%s: no build ID to keep it by", id)
 	}
@@ -59,7 +59,23 @@ func (d BuildDir) Put(id sample.ImageID, kind store.Kind, fill func(*os.File) er
 			os.Remove(file)
 		}
 	}
-	f, err := os.CreateTemp(dir, tempPrefix)
+	return place(path, 0o644, func(f *os.File) error {
+		if err := fill(f); err != nil {
+			return err
+		}
+		switch build, err := image.ReadBuildID(f.Name()); {
+		case err != nil:
+			return err
+		case build != id.Build:
+			return fmt.Errorf("%s: what is there %w, %s", id, ErrOtherID, build)
+		}
+		return f.Sync()
+	})
+}
+
+// place makes the file at path from what fill writes, in a directory that is there. It is there whole, or not at all.
+func place(path string, mode os.FileMode, fill func(*os.File) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix)
 	if err != nil {
 		return err
 	}
@@ -72,13 +88,7 @@ func (d BuildDir) Put(id sample.ImageID, kind store.Kind, fill func(*os.File) er
 	if err := fill(f); err != nil {
 		return err
 	}
-	switch build, err := image.ReadBuildID(f.Name()); {
-	case err != nil:
-		return err
-	case build != id.Build:
-		return fmt.Errorf("%s: what is there %w, %s", id, ErrOtherID, build)
-	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(f.Chmod(mode), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

@@ -159,34 +159,24 @@ func (d Results) write(key [sha256.Size]byte, b []byte) {
 	if len(b) > mostResultBytes/2 || os.MkdirAll(string(d), 0o700) != nil {
 		return
 	}
-	f, err := os.CreateTemp(string(d), tempPrefix)
+	st, err := os.Stat(string(d))
 	if err != nil {
 		return
 	}
-	defer f.Close()
 	head := make([]byte, resultHeader, resultHeader+len(key))
 	copy(head, resultMagic)
 	head = append(head, key[:]...)
 	binary.LittleEndian.PutUint32(head[4:], wire.Extend(wire.Checksum(head[resultHeader:]), b))
-	if err := d.fill(f, head, b); err != nil || os.Rename(f.Name(), d.path(key)) != nil {
-		os.Remove(f.Name())
-		return
-	}
-	d.shed(time.Now())
-}
-
-// fill writes a file of d, for those who can read d.
-func (d Results) fill(f *os.File, parts ...[]byte) error {
-	for _, b := range parts {
-		if _, err := f.Write(b); err != nil {
+	err = place(d.path(key), 0o600|st.Mode().Perm()&0o044, func(f *os.File) error { // for those who can read d
+		if _, err := f.Write(head); err != nil {
 			return err
 		}
-	}
-	st, err := os.Stat(string(d))
-	if err != nil {
+		_, err := f.Write(b)
 		return err
+	})
+	if err == nil {
+		d.shed(time.Now())
 	}
-	return cmp.Or(f.Chmod(0o600|st.Mode().Perm()&0o044), f.Close())
 }
 
 // shed removes the files that were asked for the longest ago until there are no more than may be, and what was left unfinished.
