@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -117,8 +118,12 @@ func TestTopstalls(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
 	var few report.TopStalls
 	shows(t, "topstalls", &few, func(w io.Writer) error { return few.Text(w, report.Style{}) }, append([]string{"-n", "8"}, mix...)...)
-	var all, one report.TopStalls
+	var all, first, one report.TopStalls
 	mustJSON(t, &all, append([]string{"topstalls", "-n", "0"}, mix...)...)
+	mustJSON(t, &first, append([]string{"topstalls", "-n", "8"}, mix...)...) // whose causes alone are looked for
+	if !reflect.DeepEqual(first.Stalls, all.Stalls[:8]) || first.Instructions != all.Instructions || first.Chosen != all.Chosen || first.Stalled != all.Stalled {
+		t.Errorf("the first 8 of %d stalls are not those of all", len(all.Stalls))
+	}
 	sum := 0.0
 	for i, r := range all.Stalls {
 		if sum += r.Share; math.Abs(sum-r.Sum) > 1e-9 || i > 0 && r.Share > all.Stalls[i-1].Share {

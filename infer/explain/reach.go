@@ -107,10 +107,13 @@ type move struct {
 	reset bool
 }
 
+// An address is what is known of the base of one and of its scaled index, before an instruction that accesses memory there.
+type address struct{ base, index value }
+
 // A reach is how far the addresses of a procedure move.
 type reach struct {
 	ops   []trace.Op // as Insts
-	at    []registers
+	at    []address  // likewise
 	moves [32][]move
 	small bool // the frame stays in the first cache
 }
@@ -128,7 +131,7 @@ func (w *work) reaches() *reach {
 	if w.reach != nil {
 		return w.reach
 	}
-	r := &reach{ops: make([]trace.Op, len(w.exp.Insts)), at: make([]registers, len(w.exp.Insts)), small: true}
+	r := &reach{ops: make([]trace.Op, len(w.exp.Insts)), at: make([]address, len(w.exp.Insts)), small: true}
 	w.reach = r
 	i := 0
 	for _, in := range w.im.WalkInsts(w.r.Proc) {
@@ -145,7 +148,9 @@ func (w *work) reaches() *reach {
 	}
 	w.fixFrame(&all)
 	in := make([]registers, len(w.r.Proc.Blocks)) // by block, at its start
+	due := make([]bool, len(in))                  // what may be known there is other than when control last went on from there
 	for b := range in {
+		due[b] = true
 		if w.entered(b) {
 			in[b] = all
 		}
@@ -153,14 +158,21 @@ func (w *work) reaches() *reach {
 	for pass, changed := 0, true; changed; pass++ {
 		changed = false
 		for b := range in {
+			if !due[b] {
+				continue
+			}
+			due[b] = false
 			v := in[b]
 			for i := w.first[b]; i < w.first[b+1]; i++ {
-				r.at[i] = v
 				w.flow(i, &v)
 			}
 			for _, e := range w.r.Proc.Blocks[b].Out {
-				to := &in[w.r.Proc.Edges[e].To]
+				next := w.r.Proc.Edges[e].To
+				to := &in[next]
 				for k := range v {
+					if to[k] == v[k] {
+						continue
+					}
 					u := to[k].join(v[k])
 					if u == to[k] {
 						continue
@@ -168,15 +180,34 @@ func (w *work) reaches() *reach {
 					if pass > passes && u.form == number {
 						u.bits = 64
 					}
-					to[k], changed = u, true
+					to[k], changed, due[next] = u, true, true
 				}
 			}
 		}
 	}
-	for i := range w.exp.Insts {
-		w.move(i)
+	for b := range in {
+		v := &in[b]
+		for i := w.first[b]; i < w.first[b+1]; i++ {
+			if m, ok := w.memory(i); ok {
+				r.at[i] = addressOf(m, v)
+			}
+			w.move(i, v)
+			w.flow(i, v)
+		}
 	}
 	return r
+}
+
+// addressOf is what v has of the registers of m.
+func addressOf(m image.Memory, v *registers) address {
+	a := address{numberOf(0), numberOf(0)}
+	if m.Base != image.NoReg {
+		a.base = v[m.Base]
+	}
+	if m.Index != image.NoReg {
+		a.index = v[m.Index].times(int(m.Scale))
+	}
+	return a
 }
 
 // entered reports whether control may come to block b otherwise than by its in-edges.
@@ -205,10 +236,22 @@ func (w *work) changed(i int) uint64 {
 // flow has v go on over instruction i. The stack pointer and the frame pointer are in the frame behind it, whatever it is:
 // what is called leaves them as they were.
 func (w *work) flow(i int, v *registers) {
-	before := *v
-	for set := w.changed(i); set != 0; set &= set - 1 {
+	set := w.changed(i)
+	switch {
+	case set == 0:
+	case w.exp.Insts[i].Class&(image.DirCall|image.IndCall) != 0:
+		for k := range v {
+			v[k] = unknown
+		}
+	case set&(set-1) == 0: // most
 		k := bits.TrailingZeros64(set)
-		v[k] = w.result(i, k, &before)
+		v[k] = w.result(i, k, v)
+	default:
+		before := *v
+		for ; set != 0; set &= set - 1 {
+			k := bits.TrailingZeros64(set)
+			v[k] = w.result(i, k, &before)
+		}
 	}
 	w.fixFrame(v)
 }
@@ -403,8 +446,8 @@ func (w *work) resultArm(o *trace.Op, v *registers) (u value) {
 	return u
 }
 
-// move notes what instruction i does to registers.
-func (w *work) move(i int) {
+// move notes what instruction i does to registers, which hold v before.
+func (w *work) move(i int, v *registers) {
 	r, o := w.reach, &w.reach.ops[i]
 	called := w.exp.Insts[i].Class&(image.DirCall|image.IndCall) != 0
 	for set := w.changed(i); set != 0; set &= set - 1 {
@@ -416,7 +459,7 @@ func (w *work) move(i int) {
 			continue
 		}
 		// The frame is as large as it is made at once, and of any size where that is not a constant.
-		if ok && math.Abs(step) > firstCache || !ok && w.result(i, k, &r.at[i]).form != frame {
+		if ok && math.Abs(step) > firstCache || !ok && w.result(i, k, v).form != frame {
 			r.small = false
 		}
 	}
@@ -461,15 +504,8 @@ type bound struct {
 // bounded returns what bounds access l, to m.
 func (w *work) bounded(l int, m image.Memory) (b bound) {
 	r := w.reaches()
-	at := &r.at[l]
-	base, index := numberOf(0), numberOf(0)
-	if m.Base != image.NoReg {
-		base = at[m.Base]
-	}
-	if m.Index != image.NoReg {
-		index = at[m.Index].times(int(m.Scale))
-	}
-	sum := base.plus(index)
+	index := r.at[l].index
+	sum := r.at[l].base.plus(index)
 	if b.frame = r.small && sum.form == frame; b.frame {
 		return b
 	}

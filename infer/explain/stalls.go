@@ -278,15 +278,35 @@ func (x *Explainer) CyclesPerSample() float64 { return x.perSample }
 // Model is the machine model of the explanation.
 func (x *Explainer) Model() *machine.Model { return x.model }
 
+// A depth is how much of a procedure is explained.
+type depth uint8
+
+const (
+	untilStalls depth = iota // the time of each instruction, and what of it is a stall
+	untilCauses              // and what may explain that
+	whole                    // and what the model has at least of blocks without time
+)
+
 // Explain says where the time of r, a procedure of ip, went.
 func (x *Explainer) Explain(ip *infer.ImageProfile, r *infer.Result) *Explanation {
-	return x.explain(ip, r, true)
+	return x.explain(ip, r, whole)
+}
+
+// ExplainTime is Explain as far as All goes.
+func (x *Explainer) ExplainTime(ip *infer.ImageProfile, r *infer.Result) *Explanation {
+	return x.explain(ip, r, untilCauses)
 }
 
 // All explains all procedures with samples, by image and address, several at once. Of
 // blocks without time it tells nothing but the instructions, their samples and executions:
 // Least, Why, On and Unit are left out.
-func (x *Explainer) All() iter.Seq2[*infer.ImageProfile, *Explanation] {
+func (x *Explainer) All() iter.Seq2[*infer.ImageProfile, *Explanation] { return x.each(untilCauses) }
+
+// Stalls is All without causes, which are most of the work: of stalls it has the cycles, and of procedures no Summary.
+func (x *Explainer) Stalls() iter.Seq2[*infer.ImageProfile, *Explanation] { return x.each(untilStalls) }
+
+// each explains all procedures with samples, by image and address, several at once.
+func (x *Explainer) each(far depth) iter.Seq2[*infer.ImageProfile, *Explanation] {
 	const atOnce = 256 // bounds the memory
 	return func(yield func(*infer.ImageProfile, *Explanation) bool) {
 		ready, total := 0, 0
@@ -306,7 +326,7 @@ func (x *Explainer) All() iter.Seq2[*infer.ImageProfile, *Explanation] {
 			}
 			for part := range slices.Chunk(some, atOnce) {
 				done := make([]*Explanation, len(part))
-				InParallel(len(part), func(i int) { done[i] = x.explain(ip, part[i], false) })
+				InParallel(len(part), func(i int) { done[i] = x.explain(ip, part[i], far) })
 				if ready += len(part); x.Progress != nil {
 					x.Progress(ready, total)
 				}
@@ -320,14 +340,17 @@ func (x *Explainer) All() iter.Seq2[*infer.ImageProfile, *Explanation] {
 	}
 }
 
-// explain says where the time of r went. If not all is asked for, blocks without time
-// are not scheduled.
-func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, all bool) *Explanation {
-	w := x.newWork(ip, r, all)
+// explain says where the time of r went, so far. Unless the whole is asked for, blocks without time are not scheduled.
+func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, far depth) *Explanation {
+	w := x.newWork(ip, r, far == whole)
 	w.charge()
 	// From here on the time of every sample is at the instruction that was waited for.
 	w.stall()
 	// From here on every instruction has its time beyond the least.
+	if far == untilStalls {
+		return w.exp
+	}
+	w.leaks = w.frameLeaks()
 	for i := range w.exp.Insts {
 		if t := &w.exp.Insts[i]; t.Stall.Cycles > 0 {
 			w.blame(i)
@@ -433,7 +456,6 @@ func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, all bool) *
 	w.next = make([][]passage, len(w.exp.Insts))
 	w.mem = make([]operand, len(w.exp.Insts))
 	w.frame = w.framePointer()
-	w.leaks = w.frameLeaks()
 	return w
 }
 

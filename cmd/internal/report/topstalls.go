@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 
@@ -69,16 +70,42 @@ func (f *StallFilter) of(s *explain.Stall) float64 {
 type stalled struct {
 	Subject
 	explain.InstTime
+	at     int // index into the Insts of its Explanation
 	cycles float64
 }
 
 // NewTopStalls finds the n stalls that cost most, all for 0.
 func NewTopStalls(prof *infer.Profile, x *explain.Explainer, pick StallFilter, n int) *TopStalls {
 	f := NewStallFinder(prof, x, pick, n)
-	for ip, e := range x.All() {
+	each := x.All
+	late := n > 0 && !pick.One // which they are does not hang on causes: those of n are enough
+	if late {
+		each = x.Stalls
+	}
+	for ip, e := range each() {
 		f.Add(ip, e)
 	}
+	if late {
+		f.explain(x)
+	}
 	return f.Top()
+}
+
+// explain adds the causes of the stalls that cost most.
+func (f *StallFinder) explain(x *explain.Explainer) {
+	f.top = longest(f.top, f.n)
+	of := map[*infer.Result][]*stalled{}
+	for i := range f.top {
+		t := &f.top[i]
+		of[t.Result] = append(of[t.Result], t)
+	}
+	stalls := slices.Collect(maps.Values(of))
+	explain.InParallel(len(stalls), func(i int) {
+		e := x.ExplainTime(stalls[i][0].Image, stalls[i][0].Result)
+		for _, t := range stalls[i] {
+			t.InstTime = e.Insts[t.at]
+		}
+	})
 }
 
 // A StallFinder finds the stalls that cost most among those of the procedures that it is given.
@@ -107,7 +134,7 @@ func (f *StallFinder) Add(ip *infer.ImageProfile, e *explain.Explanation) {
 		}
 		f.doc.Chosen += cycles / f.all
 		f.doc.Instructions++
-		f.top = append(f.top, stalled{Subject{ip, e.Result}, *t, cycles})
+		f.top = append(f.top, stalled{Subject{ip, e.Result}, *t, i, cycles})
 	}
 	if f.n > 0 && len(f.top) > 16*f.n+1024 { // those of a large program would be larger than it
 		f.top = longest(f.top, f.n)
