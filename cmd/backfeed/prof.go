@@ -37,7 +37,7 @@ pcsamp    as above
 usertime  by call stack. Inclusive are samples in a procedure and what it called; exclusive are those in
           itself. --proc shows who called it and whom it called. Inlined code is its caller's. Stacks
           come from record --callers, from record, which keeps 8 frames, and from perf record
-          --call-graph fp. The last line says how many reach to where their thread began.
+          --call-graph fp or dwarf. The last line says how many reach to where their thread began.
 ideal     what procedures would cost if nothing held them up: executions times the least cycles of the
           machine model. Beside it are the ratio of the sampled cycles to that, and the instructions
           executed. All is inferred: executions share one factor that is unknown, unless record --calibrate
@@ -198,12 +198,12 @@ func (c *cli) profRuns(paths []string, opt *input.Options, lines int, format *fl
 	})
 }
 
-// deepStack is how many frames of a stack usertime reads: all that Linux records
+// deepStack is how many frames of a stack usertime and flame graphs read: all that Linux records
 // (kernel.perf_event_max_stack, 127 unless it was raised).
 const deepStack = 127
 
-var errNoStacks = fail.Errorf(fail.Nothing, "prof: no sample has a caller: none were recorded, or the program has no frame pointers, by which perf record -g and record find callers, or perf record --call-graph dwarf kept copies of stacks, "+
-	"which only perf unwinds; record with backfeed record --callers, which needs no frame pointers")
+var errNoStacks = fail.Errorf(fail.Nothing, "prof: no sample has a caller: none were recorded, or the program has no frame pointers, by which perf record -g and record find callers, or its images, by which copies of stacks are unwound, "+
+	"are not found; record with backfeed record --callers or perf record --call-graph dwarf, which need no frame pointers")
 
 // usertime shows time by call stack, that of proc by caller and callee.
 func (c *cli) usertime(src *input.Session, proc string, lines int, format *flagset.Choice) error {

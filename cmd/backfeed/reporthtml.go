@@ -41,6 +41,7 @@ func runReport(c *cli, args []string) error {
 	opt, format := c.inputs(), c.format()
 	c.names()
 	c.inference(opt)
+	opt.StackDepth = deepStack // of the flame graph
 	html := fs.String("html", "", "write the page to `file`")
 	n := fs.IntP("lines", "n", 20, "show `N` procedures at most, those with the most cycles; in a page, their code")
 	fs.Alias("procedures", "lines")

@@ -59,6 +59,7 @@ func runServe(c *cli, args []string) error {
 	opt := c.inputs()
 	c.names()
 	c.inference(opt)
+	opt.StackDepth = deepStack // of the flame graph
 	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
 	against := fs.StringArray("against", nil, "compare with the older recording `SRC`; may be given several times")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,10 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/perfdata"
+	"backfeed/sample/unwind"
 )
 
 // TestUnwind records a program without frame pointers, and holds the stacks of all samples in its one busy
@@ -108,6 +112,71 @@ func unwound(t *testing.T, lasts time.Duration, opt collect.SystemOptions) *samp
 		t.Errorf("%d rows; %d images or processes dropped", n.UnwindRows, n.Shed)
 	}
 	return rec
+}
+
+// TestUnwindCopied: of the same program's stacks, which perf record --call-graph dwarf has copied, usertime has the callers.
+func TestUnwindCopied(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("stacks that perf copied are unwound on x86-64 alone")
+	}
+	perf, exe, data := testtool.Path(t, "perf"), program(t, "deep"), filepath.Join(t.TempDir(), "perf.data")
+	out, err := exec.Command(perf, "record", "-q", "-e", "cpu-clock:u", "-F", "999", "--call-graph", "dwarf,16384", "-o", data, "--", "timeout", "3", exe).CombinedOutput()
+	if _, missing := os.Stat(data); missing != nil {
+		t.Skipf("perf cannot record here: %v\n%s", err, out)
+	}
+	var doc report.Usertime
+	if err := json.Unmarshal([]byte(must(t, "prof", data, "--experiment", "usertime", "--format", "json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", doc.Stacks)
+	if doc.Stacks.Samples < 50 {
+		t.Skip("too few samples to tell")
+	}
+	if of := doc.Stacks; of.Complete*100 < of.Samples*97 {
+		t.Errorf("%d of %d stacks go to where the thread began", of.Complete, of.Samples)
+	}
+	for _, r := range doc.Rows {
+		if r.Procedure == "main" && r.Inclusive*100 < doc.Stacks.Samples*97 {
+			t.Errorf("%d of %d samples are in main", r.Inclusive, doc.Stacks.Samples)
+		}
+	}
+	im, ways, samples, wrong := openImage(t, exe), map[string]uint64{}, uint64(0), uint64(0)
+	f, err := os.Open(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rec, err := perfdata.Read(f, perfdata.Options{StackDepth: deepStack, Unwind: func(id sample.ImageID) *unwind.Table {
+		if im, err := image.Open(id.Path, image.Options{}); err == nil {
+			defer im.Close()
+			return im.Unwinding()
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range rec.Counts {
+		for _, s := range c.Stacks {
+			if names := framesOf(c, im, exe, s.Frames); names[0] == "spin" {
+				way := wayOf(names)
+				if ways[way] += s.N; way == "" {
+					t.Logf("%d samples: %s", s.N, strings.Join(names, " "))
+					wrong += s.N
+				}
+				samples += s.N
+			}
+		}
+	}
+	t.Logf("%d samples, by way: %v", samples, ways)
+	if wrong*50 > samples {
+		t.Errorf("%d of %d samples are of no way in which the program calls spin", wrong, samples)
+	}
+	for _, way := range []string{"deep", "library", "signal"} {
+		if ways[way] == 0 {
+			t.Errorf("no stack is %s", way)
+		}
+	}
 }
 
 // framesOf names the functions on a stack, and images in place of functions of others.

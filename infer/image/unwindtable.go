@@ -34,6 +34,13 @@ func UnwindTable(f *os.File, limit int) ([]unwind.Row, error) {
 	return rows, err
 }
 
+// Unwinding returns what is known of how callers are found: rows as those of UnwindTable, as far as they hold.
+func (im *Image) Unwinding() *unwind.Table {
+	const most = 1 << 22 // 32 MB; libLLVM has 2 million
+	rows, _ := im.unwindTable(most)
+	return &unwind.Table{Rows: rows, Frames: im.Go != ""}
+}
+
 func (im *Image) unwindTable(limit int) ([]unwind.Row, error) {
 	entries, err := im.readUnwind()
 	entries = addMissing(entries, im.linkageUnwind())

@@ -30,10 +30,11 @@ type located struct {
 	timed  bool
 }
 
-// A counter counts samples, whose order does not matter to it. The zero value is one.
+// A counter counts samples, whose order does not matter to it. The zero value is one that unwinds nothing.
 type counter struct {
 	finder sample.Finder
 	frames []sample.Frame
+	copied copied
 }
 
 // count adds a sample to t.
@@ -64,6 +65,7 @@ func (ct *counter) count(t *tally, l *located) {
 		return
 	}
 	c.AddSample(leaf.Image, leaf.Off, 1)
+	ct.copied.unwind(ct, t, l)
 	frames := ct.stack(t, l, leaf)
 	top := ct.top(t, l)
 	switch stack := e.stack || top.Image != sample.Unknown; {
@@ -161,10 +163,11 @@ type worker struct {
 	size    int       // of fill, in bytes
 }
 
-func newCrew(n int) *crew {
+func newCrew(n int, of copied) *crew {
 	w := &crew{used: make(chan []located, n*(sampleBatches+2))}
 	for range n {
 		wk := &worker{in: make(chan []located, sampleBatches)}
+		wk.copied = of
 		w.of = append(w.of, wk)
 		w.wg.Go(func() { wk.run(w.used) })
 	}

@@ -5,7 +5,7 @@
 // It is a reader of its own and needs no perf. A recording is streamed: memory
 // grows with the places that were sampled, not with the samples. Addresses are
 // attributed to images as the recording says they were mapped, and no image is
-// ever opened. What perf was killed in the middle of is read up to there, if it
+// ever opened; of what is known of them, stacks that perf copied are unwound (Options.Unwind). What perf was killed in the middle of is read up to there, if it
 // ends with a whole record.
 //
 // Where there are processors for it, one goroutine reads, decompresses and cuts records, a few batches
@@ -17,9 +17,9 @@
 // is attributed to the samples, as samples of their own events.
 //
 // It refuses directories (perf record --threads), and leaves out what is none of
-// its business: hardware traces (AUX), saved registers and stacks, and fields of
-// tracepoints but for signals of arithmetic, which become events of their own. Of stacks that only these could tell (--call-graph dwarf) there is but the
-// caller, where its address lies at the stack pointer.
+// its business: hardware traces (AUX), and fields of
+// tracepoints but for signals of arithmetic, which become events of their own. Of stacks that were copied (--call-graph dwarf) and are
+// not unwound, as those of AArch64, there is but the caller, where its address lies at the stack pointer.
 //
 // It writes one thing, for tools that read it: BranchStacks, as perf record -b would have recorded them.
 package perfdata

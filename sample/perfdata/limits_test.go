@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"backfeed/sample"
+	"backfeed/sample/unwind"
 )
 
 // An endless recording for a pipe: its head, then rounds of records whose times
@@ -440,7 +441,7 @@ func BenchmarkReadBranches(b *testing.B) {
 func FuzzRead(f *testing.F) {
 	each(func(_ string, b []byte) { f.Add(b) })
 	f.Fuzz(func(t *testing.T, b []byte) {
-		rec, err := Read(bytes.NewReader(b), Options{Warn: func(string) {}})
+		rec, err := Read(bytes.NewReader(b), Options{Warn: func(string) {}, Unwind: func(sample.ImageID) *unwind.Table { return &someRows }})
 		if err == nil {
 			check(t, "fuzz", rec)
 		}

@@ -115,9 +115,15 @@ func (q *queue) hand(e *entry) {
 // Those of default depths, and what processors record, fit.
 const maxSpare = 256
 
+// maxSpareDump is likewise of the bytes of a stack: those that perf copies by itself fit.
+const maxSpareDump = 8 << 10
+
 // empty makes e fit to be filled again.
 func (e *entry) empty() {
-	*e = entry{chain: spare(e.chain), branches: spare(e.branches), reads: spare(e.reads)}
+	*e = entry{chain: spare(e.chain), branches: spare(e.branches), reads: spare(e.reads), dump: e.dump[:0]}
+	if cap(e.dump) > maxSpareDump {
+		e.dump = nil
+	}
 }
 
 func spare(b []uint64) []uint64 {
@@ -130,5 +136,5 @@ func spare(b []uint64) []uint64 {
 // size is the memory that an entry takes, in bytes, up to the room that it had before: which one
 // that was depends on who counts. It does not change while the entry waits.
 func (e *entry) size() int {
-	return int(unsafe.Sizeof(*e)) + int(unsafe.Sizeof(queued{})) + 8*(len(e.chain)+len(e.branches)+len(e.reads)) + len(e.mapping.Image.Path)
+	return int(unsafe.Sizeof(*e)) + int(unsafe.Sizeof(queued{})) + 8*(len(e.chain)+len(e.branches)+len(e.reads)) + len(e.dump) + len(e.mapping.Image.Path)
 }

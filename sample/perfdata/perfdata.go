@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"backfeed/sample"
+	"backfeed/sample/unwind"
 )
 
 // ErrFormat is wrapped by every error that blames the bytes rather than the disk.
@@ -20,6 +21,10 @@ type Options struct {
 	// StackDepth is how many frames of a call stack are kept, the sampled
 	// instruction included: 0 is 8, a negative number is no stacks at all.
 	StackDepth int
+
+	// Unwind, if set, returns what is known of an image, or nil: stacks that perf copied (--call-graph dwarf, x86-64) are unwound
+	// by it. Several goroutines call it.
+	Unwind func(sample.ImageID) *unwind.Table
 
 	// Warn, if set, is told at the end what the recording cannot be trusted
 	// in, one sentence a call.

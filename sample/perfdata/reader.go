@@ -67,6 +67,7 @@ func newReader(opt Options, big bool) *reader {
 		r.depth = opt.StackDepth
 	}
 	r.queue.deliver = r.deliver
+	r.here.copied = copied{read: opt.Unwind, depth: r.depth}
 	return r
 }
 
@@ -84,7 +85,7 @@ func (r *reader) addEvent(a attr, ids []uint64) {
 func (r *reader) run(s *stream) error {
 	read := func(s *stream) error { return s.all(r.record) }
 	if n := r.opt.workers(); n > 1 {
-		r.crew = newCrew(n)
+		r.crew = newCrew(n, r.here.copied)
 		defer r.crew.end()
 		r.queue.refill = r.crew.back
 		read = r.readAhead

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"backfeed/sample"
+	"backfeed/sample/unwind"
 )
 
 // Values of misc, from include/uapi/linux/perf_event.h.
@@ -46,9 +47,11 @@ type entry struct {
 	stack    bool      // chain is known, though it may be empty
 	chain    []uint64  // return addresses in user mode, innermost first
 	top      [2]uint64 // words at the stack pointer; 0 where they are not known
-	branches []uint64  // from, to, flags of each, newest first
-	reads    []uint64  // ID and value of each counter that was read, also of a READ
-	spell    spell     // of these, if timed
+	regs     unwind.Place
+	dump     []byte   // of the stack, from regs.SP on; none if it or these are not known
+	branches []uint64 // from, to, flags of each, newest first
+	reads    []uint64 // ID and value of each counter that was read, also of a READ
+	spell    spell    // of these, if timed
 	timed    bool
 
 	interrupted uint64 // where the chain begins in user mode; 0 if it does not
@@ -217,13 +220,12 @@ func decodeBranches(c *cursor, a *attr, e *entry) {
 	}
 }
 
-// decodeTail passes over the fields after the branch stack, but for the words at
-// the stack pointer, and reports whether it knew them all.
+// decodeTail passes over the fields after the branch stack, but for what tells of callers, and reports whether it knew them all.
 func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
 	st := a.sampleType
 	known = st&^knownSampleType == 0
 	if st&hasRegsUser != 0 {
-		known = skipRegs(c, a.regsUser, "user registers") && known
+		known = userRegs(c, a.regsUser, e) && known
 	}
 	if st&hasStackUser != 0 {
 		n := c.u64("user stack size")
@@ -231,6 +233,9 @@ func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
 		if n > 0 {
 			used := c.u64("user stack size used")
 			b = b[:min(used, uint64(len(b)))]
+		}
+		if depth > 1 && e.regs.SP != 0 && !c.big {
+			e.dump = append(e.dump[:0], b...)
 		}
 		for i := range e.top {
 			if depth > 1 && len(b) >= 8 {
@@ -257,6 +262,29 @@ func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
 		c.bytes(c.u64("aux size"), "aux")
 	}
 	return known
+}
+
+// Numbers of registers of x86-64, from arch/x86/include/uapi/asm/perf_regs.h. From regEnd on, there are none for user mode; AArch64
+// has its stack pointer and program counter there.
+const (
+	regFP  = 6
+	regSP  = 7
+	regPC  = 8
+	regEnd = 24
+)
+
+// userRegs takes the registers of a thread in user mode that unwinding needs, if all are there. ABIs are as in skipRegs.
+func userRegs(c *cursor, mask uint64, e *entry) (known bool) {
+	const abi64, wanted = 2, 1<<regFP | 1<<regSP | 1<<regPC
+	abi := c.u64("user registers")
+	if abi != 0 {
+		b := c.bytes(8*uint64(bits.OnesCount64(mask)), "user registers")
+		if abi == abi64 && mask&wanted == wanted && mask < 1<<regEnd && b != nil {
+			reg := func(n int) uint64 { return order(c.big).Uint64(b[8*bits.OnesCount64(mask&(1<<n-1)):]) }
+			e.regs = unwind.Place{PC: reg(regPC), SP: reg(regSP), FP: reg(regFP)}
+		}
+	}
+	return abi <= 2
 }
 
 // skipRegs passes over a set of registers. ABIs above PERF_SAMPLE_REGS_ABI_64

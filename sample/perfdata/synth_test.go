@@ -124,6 +124,7 @@ type synthSample struct {
 	period   uint64
 	chain    []uint64
 	stack    []uint64 // from the stack pointer on
+	regs     []uint64 // of the mask; nil is junk
 	branches []synthBranch
 	group    []uint64 // ID and value of each counter that was read; nil is junk
 	times    []uint64 // enabled and running; nil is junk
@@ -204,7 +205,10 @@ func (s *synth) sample(a *synthAttr, x synthSample) {
 	if a.branchType&branchCounters != 0 {
 		put(hasBranches, words(slices.Repeat([]uint64{junk}, len(x.branches))))
 	}
-	put(hasRegsUser, 2, words(slices.Repeat([]uint64{junk}, bits.OnesCount64(a.regsUser))))
+	if x.regs == nil {
+		x.regs = slices.Repeat([]uint64{junk}, bits.OnesCount64(a.regsUser))
+	}
+	put(hasRegsUser, 2, words(x.regs))
 	if x.stack == nil {
 		x.stack = []uint64{junk, junk}
 	}

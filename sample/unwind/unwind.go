@@ -3,7 +3,8 @@
 // address (CFA) of DWARF; of AArch64, it is in the link register at first, and then on the stack, in the word above the
 // caller's frame pointer or alone. Code that tells its caller in another way has no row.
 //
-// Package image makes tables of .eh_frame and .debug_frame. Package collect takes over, which has the kernel unwind by them.
+// Package image makes tables of .eh_frame and .debug_frame. Package collect takes over, which has the kernel unwind by them. What
+// the kernel does of x86-64, Place does of stacks that were copied, as those of package perfdata.
 package unwind
 
 import "fmt"

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"backfeed/cmd/internal/fail"
@@ -24,6 +25,7 @@ import (
 	"backfeed/sample/perfdata"
 	"backfeed/sample/store"
 	"backfeed/sample/store/s3"
+	"backfeed/sample/unwind"
 )
 
 // read adds up the samples of all paths.
@@ -282,7 +284,7 @@ func (s *Session) decode(in io.Reader, name string, into *sum) (*sample.Recordin
 		}
 		return sample.Decode(all)
 	case sample.FormatPerf, sample.FormatPerfPipe:
-		return perfdata.Read(in, perfdata.Options{StackDepth: s.opt.StackDepth, Warn: func(msg string) { s.notify.Warn("%s: %s", name, msg) }})
+		return perfdata.Read(in, perfdata.Options{StackDepth: s.opt.StackDepth, Unwind: s.unwinding(), Warn: func(msg string) { s.notify.Warn("%s: %s", name, msg) }})
 	case sample.FormatPprof:
 		rec, err := sample.ReadPprofPlaced(in, s.placer(name))
 		var named *sample.NoAddressError
@@ -312,6 +314,24 @@ func (s *Session) decode(in io.Reader, name string, into *sum) (*sample.Recordin
 		return s.readCover(in)
 	}
 	return nil, unknown(head)
+}
+
+// unwinding asks images that can be found how callers are found in their code, for goroutines that read a recording.
+func (s *Session) unwinding() func(sample.ImageID) *unwind.Table {
+	var mu sync.Mutex
+	known := map[sample.ImageID]*unwind.Table{}
+	return func(id sample.ImageID) *unwind.Table {
+		mu.Lock()
+		defer mu.Unlock()
+		t, ok := known[id]
+		if !ok {
+			if im, err := s.Open(id); err == nil && im.Arch == image.X86_64 {
+				t = im.Unwinding()
+			}
+			known[id] = t
+		}
+		return t
+	}
 }
 
 // offsetOf asks an image that can be found where an address as linked is in its file.

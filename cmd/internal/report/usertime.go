@@ -148,7 +148,7 @@ func (s *UsertimeStacks) Blind() string {
 		return ""
 	}
 	return Sprintf(Style{}, "%s of the samples have no caller, so that inclusive samples are too few: perf record -g and record find callers by frame pointers, and most code is compiled without; "+
-		"record with backfeed record --callers, which needs none, or compile with -fno-omit-frame-pointer", Share(s.uncalled, s.Samples))
+		"record with backfeed record --callers or perf record --call-graph dwarf, which need none, or compile with -fno-omit-frame-pointer", Share(s.uncalled, s.Samples))
 }
 
 // tell says how complete stacks are: what is cut off, callers do not have.
