@@ -3,6 +3,7 @@ package feedback
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"backfeed/infer"
@@ -60,12 +61,18 @@ func (w *GoWorth) Most() float64 {
 }
 
 // Saves returns the shares of the instructions that the profile is expected to save at least and at most, against a build without
-// one; false if too little ran to know.
+// one, to two digits, so that all who say so say the same; false if too little ran to know.
 func (w *GoWorth) Saves() (least, most float64, known bool) {
 	if most = w.Most(); most == 1 {
 		return 0, 1, false
 	}
-	return leastPerCall * w.Calls / w.Executed, most, true
+	return twoDigits(leastPerCall * w.Calls / w.Executed), twoDigits(most), true
+}
+
+// twoDigits rounds to two significant digits.
+func twoDigits(x float64) float64 {
+	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64) // which reads what it has written
+	return y
 }
 
 // Little reports whether the profile is not expected to save a hundredth of the instructions.

@@ -54,3 +54,11 @@ func TestGoWorthTime(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestGoWorthDigits: what is saved has two digits, whoever says it.
+func TestGoWorthDigits(t *testing.T) {
+	w := GoWorth{Executed: 100_000, Calls: 1404, Time: []GoTime{{Samples: leastWorth}}}
+	if least, most, known := w.Saves(); least != 0.028 || most != 0.17 || !known {
+		t.Errorf("%g to %g, known: %v", least, most, known)
+	}
+}

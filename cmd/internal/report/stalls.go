@@ -136,6 +136,10 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), atClock(h.Clock), list(h.Confidence), list(h.Within))
 	if told := toldFactor(h.CommonFactor); err == nil && told != "" {
 		_, err = Fprintf(w, style, "%s\n", told)
+	} else if err == nil && h.CommonFactor >= infer.TimeFactor && h.Used < infer.FewTotal {
+		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %g in\n"+
+			"procedures with 3 samples or more, %g in others: the samples are few. `record --calibrate` counts executions.\n",
+			infer.EntryFactor(3, h.Used), infer.EntryFactor(0, h.Used))
 	} else if err == nil && h.Confidence[infer.High.String()]+h.Confidence[infer.Medium.String()] < 0.5 {
 		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %d, in loops\n"+
 			"that follow pointers by more: an execution takes a fraction of a cycle or hundreds. `record --calibrate` counts some.\n", infer.TimeFactor)
@@ -157,12 +161,19 @@ func ToldEntries(p *infer.Profile) string {
 	if p.CommonFactor() < infer.TimeFactor {
 		return ""
 	}
-	total := p.Samples.Used
-	if total < infer.FewTotal {
-		return fmt.Sprintf("Executions are inferred from time alone, of %s samples: with 90 %% confidence, within a factor of %g for procedures with 3 samples or more, and %g for others.",
-			Integer(total), infer.EntryFactor(3, total), infer.EntryFactor(0, total))
+	of := ""
+	if p.Samples.Used < infer.FewTotal {
+		of = fmt.Sprintf(", of %s samples", Integer(p.Samples.Used))
 	}
-	return fmt.Sprintf("Executions are inferred from time alone: with 90 %% confidence, within a factor of %g for procedures with 8 samples or more, %g for those with 3 or more, and %g for others.",
+	return fmt.Sprintf("Executions are inferred from time alone%s: with 90 %% confidence, within a factor of %s.", of, EntryFactors(p.Samples.Used))
+}
+
+// EntryFactors lists the factors of executions inferred from time alone, of a recording with so many samples.
+func EntryFactors(total uint64) string {
+	if total < infer.FewTotal {
+		return fmt.Sprintf("%g for procedures with 3 samples or more, and %g for others", infer.EntryFactor(3, total), infer.EntryFactor(0, total))
+	}
+	return fmt.Sprintf("%g for procedures with 8 samples or more, %g for those with 3 or more, and %g for others",
 		infer.EntryFactor(8, total), infer.EntryFactor(3, total), infer.EntryFactor(0, total))
 }
 

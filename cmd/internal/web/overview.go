@@ -165,7 +165,8 @@ func (v *View) inOneLine(at places) []report.Phrase {
 	f.Say(": shares of time are as sampled. Of the samples, %s lie where counts are within a factor 2 of the truth among those of their procedure, and %s where they are among all", good(t.Within), good(t.Conf))
 	switch common := v.src.Profile.CommonFactor(); {
 	case common >= infer.TimeFactor:
-		f.Say("; all counts, and cycles per execution with them, may be off by one factor of up to %.2g.", common)
+		f.Say("; all counts, and cycles per execution with them, may be off by one factor of up to %.2g, and those of a procedure beside the others by more: with 90 %% confidence, "+
+			"they are within a factor of %s.", common, report.EntryFactors(v.src.Profile.Samples.Used))
 	case common > 0:
 		f.Say("; all counts may be off by one factor of up to %.2g, with 90 %% confidence.", common)
 	default:
@@ -404,7 +405,7 @@ func (v *View) unknown(at places) report.Insight {
 		}
 	}
 	if common := p.CommonFactor(); common >= infer.TimeFactor {
-		f.Say("How often code ran is known from time alone, but for a factor of up to %.2g that all counts share: record --calibrate counts some. ", common)
+		f.Say("How often code ran is known from time alone, within a factor of %s: record --calibrate counts some. ", report.EntryFactors(p.Samples.Used))
 	}
 	switch kept, other := v.stacksKept(); {
 	case kept:
