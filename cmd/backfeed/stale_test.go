@@ -397,7 +397,7 @@ func TestMergeOntoOther(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--onto", b.new, "--image", "/no/such"}, exitNothing, "no samples of another build"},
+		{[]string{"--onto", b.new, "--image", "/no/such"}, exitNothing, "no samples of /no/such"},
 		{[]string{"--onto", other, "--image", b.old}, exitNothing, "has none of the sampled code"},
 		{[]string{"--onto", b.old}, exitDone, "all samples of"},
 		{[]string{"--image", b.old}, exitUsage, "--onto"},

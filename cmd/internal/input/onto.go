@@ -7,14 +7,14 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
+	"backfeed/infer/image"
 	"backfeed/infer/stale"
 	"backfeed/sample"
 )
 
 // Onto moves the samples of older builds of the program at path to that build, and
 // returns what became of them, also with the error that nothing could be moved; nil if all
-// samples are of that build already. Older builds are the images that want names, by path
-// or build ID; for "" those whose files have the name of path's.
+// samples are of that build already. Older builds are the images that want names, as BuildOf knows them.
 func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 	rec := s.Recording
 	im, err := s.finder.try(path, sample.ImageID{})
@@ -58,7 +58,10 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 		s.notify.Warn("all samples of %s are of that build", path)
 		return nil, nil
 	default:
-		return nil, fail.Errorf(fail.Nothing, "--onto: no samples of another build of %s; --image names one by its path or build ID", path)
+		if want != "" {
+			return nil, fail.Errorf(fail.Nothing, "--onto: no samples of %s, which older builds of %s were said to be (`backfeed images` lists what has some)", report.Clean(want), path)
+		}
+		return nil, fail.Errorf(fail.Nothing, "--onto: no samples of another build of %s, by its file's name; --image names one that has another", path)
 	}
 	moved, carried := stale.Carry(rec, to, builds)
 	s.notify.Done()
@@ -85,12 +88,19 @@ func (s *Session) tellCarried(carried *stale.Carried, path string) {
 	}
 }
 
-// BuildOf reports whether id is a build of the program at path that Onto would move: the image that want names, by path or
-// build ID; for "" one of the same file name.
+// BuildOf reports whether id is a build of the program at path that Onto would move: the image that want names, as the file that
+// lies at that path here, by path, by build ID, or by the last element of its path; for "" one of the same file name.
 func BuildOf(id sample.ImageID, path, want string) bool {
 	old := strings.TrimSuffix(id.Path, " (deleted)")
-	if want != "" {
-		return old == want || id.Build.String() == want
+	switch {
+	case want == "":
+		return filepath.Base(old) == filepath.Base(path)
+	case old == want || id.Build.String() == want || filepath.Base(old) == want:
+		return true
+	case !id.Build.IsZero():
+		here, _ := image.ReadBuildID(want) // zero of what is no file here
+		return here == id.Build
 	}
-	return filepath.Base(old) == filepath.Base(path)
+	full, err := filepath.Abs(want)
+	return err == nil && old == full
 }
