@@ -58,6 +58,9 @@ func estimate(p *Placed, opt Options) {
 		r.squares = nil
 	}
 	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, exact, model, known) })
+	for _, r := range prof.results() {
+		r.expected = nil
+	}
 	links := newLinks(prof.Images, prof.missing)
 	links.see(counts)
 	pr.tie(links)
@@ -329,9 +332,19 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 			if r.system.in(b) {
 				return plain(b) // its time is in the kernel
 			}
-			return samples * outOfOrder.cycles(model.Expected(im, b))
+			return samples * outOfOrder.cycles(r.expects(b, im, model))
 		}
 	}
+}
+
+// expects is model.Expected of block b of r, unless it was asked for before.
+func (r *Result) expects(b *image.Block, im *image.Image, model *machine.Model) float64 {
+	if r.expected != nil {
+		if i := r.Proc.BlockAt(b.Start); i >= 0 && r.expected[i] > 0 {
+			return r.expected[i]
+		}
+	}
+	return model.Expected(im, b)
 }
 
 // simpleCost returns what one execution of a block is expected to bring, in samples, as

@@ -28,15 +28,22 @@ const (
 // A gathering is how much more than usual samples gather: the mean of a logarithm over so many of them.
 type gathering struct{ log, samples float64 }
 
-// gathering looks at the samples of r, of which each tell as much as one alone; at none once executions are estimated.
+// gathering looks at the samples of r, of which each tell as much as one alone; at none once executions are estimated. It sets expected of
+// the blocks that it looks at.
 func (r *Result) gathering(im *image.Image, model *machine.Model, each float64) (g gathering) {
+	var least []float64
 	for b, squares := range r.squares {
 		blk := &r.Proc.Blocks[b]
 		n := float64(r.BlockSamples[b]) / each
 		if blk.Insts < gatheredInsts || n < gatheredLeast {
 			continue
 		}
-		usual := max(math.Pow(float64(blk.Insts), -gatheredPower), gatheredMore*meeting(model.Schedule(im, blk)))
+		if r.expected == nil {
+			r.expected = make([]float64, len(r.squares))
+		}
+		var cycles float64
+		r.expected[b], cycles, least = model.ExpectedEach(im, blk, least[:0])
+		usual := max(math.Pow(float64(blk.Insts), -gatheredPower), gatheredMore*meeting(cycles, least))
 		pairs := max(0, squares/each/each-n)
 		g.log += n * math.Log((pairs/usual+gatheredPairs)/(n*(n-1)+gatheredPairs))
 		g.samples += n
@@ -45,11 +52,11 @@ func (r *Result) gathering(im *image.Image, model *machine.Model, each float64) 
 	return g
 }
 
-// meeting is how likely two samples of a block are at the same place, if it takes the least time.
-func meeting(s *machine.Schedule) (p float64) {
-	all := s.Cycles + gatheredCycles*float64(len(s.Insts))
-	for i := range s.Insts {
-		share := (s.Insts[i].Least + gatheredCycles) / all
+// meeting is how likely two samples of a block are at the same place, if it takes those cycles, its instructions each the least.
+func meeting(cycles float64, least []float64) (p float64) {
+	all := cycles + gatheredCycles*float64(len(least))
+	for _, c := range least {
+		share := (c + gatheredCycles) / all
 		p += share * share
 	}
 	return p

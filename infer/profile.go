@@ -103,10 +103,11 @@ type Result struct {
 	Edge         []Freq    // as Proc.Edges
 	Call         []Freq    // as Proc.Calls
 
-	squares []float64    // as Proc.Blocks: of the samples at each of its places, the sum; nil once that was looked at
-	system  *systemCalls // nil if it makes none
-	entered []int32      // blocks whose executions may exceed those of their In edges
-	trapped []int32      // blocks whose executions may exceed those of their Out edges
+	squares  []float64    // as Proc.Blocks: of the samples at each of its places, the sum; nil once that was looked at
+	expected []float64    // likewise: cycles of an execution, as machine.Model.Expected, of blocks that were asked for; nil once costs are set
+	system   *systemCalls // nil if it makes none
+	entered  []int32      // blocks whose executions may exceed those of their In edges
+	trapped  []int32      // blocks whose executions may exceed those of their Out edges
 }
 
 // Instructions returns how many instructions r executed, as far as the executions of

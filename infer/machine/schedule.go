@@ -135,6 +135,27 @@ func (m *Model) times(im *image.Image, b *image.Block) (least, waits float64) {
 	return s.Cycles, m.waits(t.insts, t.ops)
 }
 
+// ExpectedEach is Expected, with the Cycles of b's Schedule and what it has at least of each of its instructions, as Slot.Least,
+// which it appends to least.
+func (m *Model) ExpectedEach(im *image.Image, b *image.Block, least []float64) (expected, cycles float64, _ []float64) {
+	t := timers.Get().(*timer)
+	defer timers.Put(t)
+	t.insts, t.ops = im.AppendOperands(t.insts[:0], t.ops[:0], b)
+	if len(t.insts) == 0 {
+		return 0, 0, least
+	}
+	t.slots = slices.Grow(t.slots[:0], len(t.insts))[:len(t.insts)]
+	clear(t.slots)
+	t.plan.m = m
+	t.plan.set(t.insts, t.ops, loops(t.insts, b))
+	s := Schedule{Insts: t.slots, Loop: t.plan.loop}
+	t.plan.times(&s)
+	for i := range s.Insts {
+		least = append(least, s.Insts[i].Least)
+	}
+	return s.Cycles + m.waits(t.insts, t.ops), s.Cycles, least
+}
+
 // waits returns what loads wait in the median: none of what is on the stack or at a fixed place, which is in the
 // first cache nearly always.
 func (m *Model) waits(insts []image.Inst, ops []image.Operands) float64 {
@@ -151,6 +172,7 @@ func (m *Model) waits(insts []image.Inst, ops []image.Operands) float64 {
 type timer struct {
 	insts []image.Inst
 	ops   []image.Operands
+	slots []Slot
 	plan  plan
 }
 
@@ -164,14 +186,19 @@ func (m *Model) schedule(insts []image.Inst, ops []image.Operands, loop bool) *S
 		s.Insts[i].Addr = in.Addr
 		s.Uops += p.steps[i].uops
 	}
-	if m.InOrder {
-		p.issue(s)
-	} else {
-		p.bound(s)
-		p.retire(s)
-	}
+	p.times(s)
 	p.blame(s)
 	return s
+}
+
+// times sets the least times of s and what they come from, but for For.
+func (p *plan) times(s *Schedule) {
+	if p.m.InOrder {
+		p.issue(s)
+		return
+	}
+	p.bound(s)
+	p.retire(s)
 }
 
 // blame says which instruction takes most of the least time of each. Of units, that is one of the operations that keep

@@ -115,6 +115,7 @@ type StallFinder struct {
 	pick StallFilter
 	n    int
 	top  []stalled
+	out  float64 // cycles: what has no more is not among the n
 }
 
 // NewStallFinder makes one for the n stalls that cost most, all for 0.
@@ -134,10 +135,14 @@ func (f *StallFinder) Add(ip *infer.ImageProfile, e *explain.Explanation) {
 		}
 		f.doc.Chosen += cycles / f.all
 		f.doc.Instructions++
+		if cycles <= f.out {
+			continue
+		}
 		f.top = append(f.top, stalled{Subject{ip, e.Result}, *t, i, cycles})
 	}
 	if f.n > 0 && len(f.top) > 16*f.n+1024 { // those of a large program would be larger than it
 		f.top = longest(f.top, f.n)
+		f.out = f.top[f.n-1].cycles
 	}
 }
 
