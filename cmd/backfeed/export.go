@@ -30,13 +30,13 @@ takes up to 127.
 llvm-profgen wants for profiles with contexts. Of calls that began before a walk nothing is known: contexts
 begin where it did, and such a profile may be worth less than one without.
 
-lcov and sarif are for editors and forges, of what was inferred. lcov is a tracefile with the executions of lines and
-functions: what shows coverage shows it (genhtml, Coverage Gutters of VS Code, coverage.el, GitLab). A line has the count of
-its block that ran most, summed over the places that it was inlined into; of lines that are missing nothing
-is known. sarif is SARIF 2.1.0: the stalls with 0.05 % of the time and more, by line and likeliest cause, as
-notes: at most 5000, in 10 MB (the SARIF viewer of VS Code, GitHub's and GitLab's code scanning). Those two formats serve
-most editors as they are; neither needs an extension of ours. With --source DIR, files are named by their paths below DIR,
-as forges want, and others are left out.
+lcov and sarif are for editors and forges, of what was inferred. lcov is a tracefile with the executions of lines
+and functions: what shows coverage shows it (genhtml, Coverage Gutters of VS Code, coverage.el, GitLab). A line has
+the count of its block that ran most, summed over the places that it was inlined into; of lines that are missing
+nothing is known, nor of functions without a sample, which may have run. sarif is SARIF 2.1.0: the stalls with 0.05
+% of the time and more, by line and likeliest cause, as notes: at most 5000, in 10 MB (the SARIF viewer of VS Code,
+GitHub's and GitLab's code scanning). Those two formats serve most editors as they are; neither needs an extension
+of ours. With --source DIR, files are named by their paths below DIR, as forges want, and others are left out.
 
 Paths are a sample, of walks that begin where time is spent: as records of cycles are. emit uses all that
 was counted, and is the better profile where it has one.`,

@@ -70,12 +70,16 @@ type lcov struct {
 }
 
 // Lcov writes how often lines and functions ran, as lcov's tracefiles have it. A line's count is that of the block of it that ran
-// most, summed over all places that it was inlined into. Lines of which nothing is known are left out; 0 has evidence.
+// most, summed over all places that it was inlined into. Lines of which nothing is known are left out, and procedures of
+// which nothing was seen; 0 has evidence.
 func Lcov(w io.Writer, src *input.Session, places *Places) (summary []string, err error) {
 	l := &lcov{places: places, named: map[string]string{}, lines: map[lineAt]float64{}, funcs: map[lineAt]map[string]float64{}}
 	for _, ip := range src.Profile.Images {
 		lines, err := ip.Image.Lines()
 		for _, r := range ip.Procs {
+			if !r.Seen { // its count is what its callers' let it be, and coverage has no word for that
+				continue
+			}
 			l.all += r.Instructions()
 			if err != nil {
 				l.left += r.Instructions()

@@ -53,7 +53,7 @@ func TestLcov(t *testing.T) {
 		t.Fatal(err)
 	}
 	testtool.Golden(t, "testdata/mix.info", b.Bytes())
-	if strings.Count(b.String(), "SF:") != 1 || !strings.HasPrefix(summary[0], "94 lines of 1 files") {
+	if strings.Count(b.String(), "SF:") != 1 || !strings.HasPrefix(summary[0], "93 lines of 1 files") {
 		t.Errorf("%s", summary)
 	}
 	ip, err := src.Image("mix")
@@ -61,6 +61,9 @@ func TestLcov(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range ip.Procs {
+		if fn := "," + r.Proc.Name + "\n"; !r.Seen && strings.Contains(b.String(), fn) {
+			t.Errorf("%s has lines, and nothing was seen of it", r.Proc.Name)
+		}
 		if r.Proc.Name == "lookup" {
 			if want := fmt.Sprintf("FNDA:%.0f,lookup\n", r.Entries.N); !strings.Contains(b.String(), want) {
 				t.Errorf("no %q", want)
