@@ -12,8 +12,8 @@ import (
 // A GoWorth says how much there is that Go's compiler could do by a profile, and where the time is otherwise.
 //
 // All that the compiler does by a profile, it does to hot calls. Without a profile of its own, the program makes so many
-// of them, and so many instructions run beside. For 13 programs, the instructions that the profile
-// saved are 3 to 12 for each such call (testdata/goldmark/README.md): some of the call itself, the rest of what
+// of them, and so many instructions run beside. For 16 programs, the instructions that the profile
+// saved are 1.9 to 11.4 for each such call (testdata/goldmark/README.md): some of the call itself, the rest of what
 // the compiler then knows of arguments and results.
 type GoWorth struct {
 	Executed float64 // instructions that the image ran
@@ -41,7 +41,7 @@ const (
 )
 
 const (
-	leastPerCall, mostPerCall = 2, 12 // instructions that a call was worth
+	leastPerCall, mostPerCall = 1.5, 12 // instructions that a call was worth
 	littleGain                = 0.01  // of the instructions
 	// leastWorth is how many samples it takes to know what has a hundredth of the time: of that, n samples
 	// show nothing once in exp(n/100) times, 300 once in twenty.

@@ -126,7 +126,7 @@ func worth(w *feedback.GoWorth, built bool) []string {
 			return nil
 		}
 		return []string{fmt.Sprintf("expected to save %s to %s of the program's instructions: of 1000 that ran, %.1f are calls that it makes hot and the compiler may inline, "+
-			"and each was worth 2 to 12 instructions in other programs; time is not foretold, and may grow", report.Percent(least), report.Percent(most), 1000*w.Calls/w.Executed)}
+			"and each was worth 1.5 to 12 instructions in other programs; time is not foretold, and may grow", report.Percent(least), report.Percent(most), 1000*w.Calls/w.Executed)}
 	}
 	var all uint64
 	for _, t := range w.Time {
@@ -139,5 +139,5 @@ func worth(w *feedback.GoWorth, built bool) []string {
 		}
 	}
 	return []string{fmt.Sprintf("this profile is not expected to save as much as 1 %% of the program's instructions: of 1000 that ran, %.1f are calls that it makes hot "+
-		"and the compiler may inline, and each was worth 2 to 12 instructions in other programs. %s", 1000*w.Calls/w.Executed, strings.Join(where, "; "))}
+		"and the compiler may inline, and each was worth 1.5 to 12 instructions in other programs. %s", 1000*w.Calls/w.Executed, strings.Join(where, "; "))}
 }
