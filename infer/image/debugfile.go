@@ -208,8 +208,26 @@ func (im *Image) openDebug(opt Options) {
 }
 
 // LacksDebug reports whether the image has no symbols or no DWARF, and no separate debug file was found.
-func (im *Image) LacksDebug() bool {
-	return im.debugFile == nil && !(hasSymtab(im.elf) && hasDWARF(im.elf))
+func (im *Image) LacksDebug() bool { return im.Describes() < Whole }
+
+// A Description is what a file, with its separate debug file, says of its code.
+type Description int
+
+const (
+	Stripped Description = iota
+	Named                // it has symbols
+	Whole                // and DWARF
+)
+
+// Describes returns what the image says of its code.
+func (im *Image) Describes() Description {
+	switch {
+	case im.debugFile != nil || hasSymtab(im.elf) && hasDWARF(im.elf):
+		return Whole
+	case hasSymtab(im.elf):
+		return Named
+	}
+	return Stripped
 }
 
 func hasSymtab(f *elf.File) bool { return f.SectionByType(elf.SHT_SYMTAB) != nil }

@@ -151,17 +151,30 @@ func (f *finder) find(id sample.ImageID) (*image.Image, error) {
 	return im, nil
 }
 
-// findHere looks in all places of this machine; the nearest miss makes the error.
+// findHere looks in all places of this machine; the nearest miss makes the error. Of a build that was stripped there may be a
+// copy that was not: as perf's cache has what was recorded, and the path what was built.
 func (f *finder) findHere(id sample.ImageID) (*image.Image, error) {
 	worst := ErrNotFound
-	for path := range f.candidates(id) {
+	var best *image.Image
+	for path := range f.candidates(id, &best) {
 		im, err := f.try(path, id)
-		if err == nil {
-			return im, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) && (worst == ErrNotFound || errors.Is(worst, ErrOtherID)) {
+		switch {
+		case err == nil && best == nil:
+			best = im
+		case err == nil && im.Describes() > best.Describes():
+			best.Close()
+			best = im
+		case err == nil:
+			im.Close()
+		case !errors.Is(err, fs.ErrNotExist) && (worst == ErrNotFound || errors.Is(worst, ErrOtherID)):
 			worst = err
 		}
+		if best != nil && (best.Describes() == image.Whole || id.Build.IsZero() || path == f.given[id.Build]) {
+			break
+		}
+	}
+	if best != nil {
+		return best, nil
 	}
 	im, err := f.findRunning(id)
 	if err == nil {
@@ -274,8 +287,8 @@ func (f *finder) debugDirs() []string {
 }
 
 // candidates are the files that may be the image, the best first. Scanning
-// symfs costs most and comes after the places that the path suggests.
-func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
+// symfs costs most and comes after the places that the path suggests: once there is one, such places are left out.
+func (f *finder) candidates(id sample.ImageID, found **image.Image) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		if path := f.given[id.Build]; path != "" && !yield(path) {
 			return
@@ -298,8 +311,10 @@ func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
 				return
 			}
 		}
-		if scanned := f.scanned(id.Build); scanned != "" && !yield(scanned) {
-			return
+		if *found == nil {
+			if scanned := f.scanned(id.Build); scanned != "" && !yield(scanned) {
+				return
+			}
 		}
 		copied := func(inBucket bool) bool {
 			for _, s := range f.stores {
@@ -315,7 +330,9 @@ func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
 		if !copied(false) || filepath.IsAbs(path) && !yield(path) {
 			return
 		}
-		copied(true) // which are got over the network
+		if *found == nil {
+			copied(true) // which are got over the network
+		}
 	}
 }
 

@@ -75,6 +75,51 @@ func TestFind(t *testing.T) {
 
 // TestFindPath: without --symfs the recorded path must do, and a deleted file's
 // successor at the same path is not taken for it.
+// TestFindUnstripped: what was recorded stripped is found as it was built, if that is where the path says; perf's cache has the
+// other.
+func TestFindUnstripped(t *testing.T) {
+	testtool.Need(t, "gcc", "strip", "objcopy")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	dir := t.TempDir()
+	app := filepath.Join(dir, "app")
+	testtool.Write(t, dir, "app.c", "int main(void) { return 0; }\n")
+	testtool.Run(t, dir, "gcc", "-g", "-Wl,--build-id", "-o", "app", "app.c")
+	build, err := image.ReadBuildID(app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hex := build.String()
+	cached := filepath.Join(home, ".debug/.build-id", hex[:2], hex[2:], "elf")
+	if err := os.MkdirAll(filepath.Dir(cached), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	whole, named := testtool.Read(t, dir, "app"), filepath.Join(dir, "named")
+	testtool.Run(t, dir, "strip", "-o", cached, "app")
+	testtool.Run(t, dir, "objcopy", "--strip-debug", "app", named)
+	for _, tt := range []struct {
+		name, there, want string
+	}{
+		{"as it was built", whole, app},
+		{"with symbols alone", testtool.Read(t, dir, "named"), app},
+		{"stripped, too", testtool.Read(t, filepath.Dir(cached), "elf"), cached},
+		{"gone", "", cached},
+	} {
+		os.Remove(app)
+		if tt.there != "" {
+			testtool.Put(t, app, []byte(tt.there))
+		}
+		f, err := newFinder(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if im, err := f.open(sample.ImageID{Build: build, Path: app}); err != nil || im.Path != tt.want {
+			t.Errorf("%s: found %v, %v; want %s", tt.name, im, err, tt.want)
+		}
+		f.close()
+	}
+}
+
 func TestFindPath(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	id := sample.BuildID{0xab, 19: 9}
