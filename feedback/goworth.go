@@ -42,7 +42,7 @@ const (
 
 const (
 	leastPerCall, mostPerCall = 1.5, 12 // instructions that a call was worth
-	littleGain                = 0.01  // of the instructions
+	littleGain                = 0.01    // of the instructions
 	// leastWorth is how many samples it takes to know what has a hundredth of the time: of that, n samples
 	// show nothing once in exp(n/100) times, 300 once in twenty.
 	leastWorth = 300
