@@ -23,7 +23,7 @@ const maxFlameNodes = 10_000
 const noStacks = "No call stacks were recorded. " + howStacks
 
 // howStacks says how to have stacks.
-const howStacks = "`backfeed record --callers` records them, and `backfeed agent --callers` of whole machines, and `perf record --call-graph dwarf` copies them (x86-64); `backfeed record` alone and `perf record --call-graph fp` do of programs built with frame pointers (-fno-omit-frame-pointer), as Go's are."
+const howStacks = "`backfeed record --callers` records them, `backfeed agent --callers` of whole machines, and `perf record --call-graph dwarf` copies them (x86-64); `backfeed record` alone and `perf record --call-graph fp` do of programs built with frame pointers (-fno-omit-frame-pointer), as Go's are."
 
 // otherStacks says what to do about one that has stacks of another event alone.
 const otherStacks = "Call stacks were recorded of %s, and none of %s, which these pages are of: --event %[1]s shows them."
