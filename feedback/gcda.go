@@ -41,8 +41,8 @@ const SkipNoNotes Reason = "instructions whose lines no notes have"
 //
 // gcc profiles a function's own flow graph, which notes have with the lines of its blocks. The code that became of it is a
 // procedure, or stands wherever the function was inlined later: each of these copies says how often lines ran. Lines that one block
-// alone has tell of it; of others, the blocks of the graph are assigned to the blocks of the code so that flow agrees (see
-// chart). Then infer.Fit finds the executions of all arcs of a copy, and those of all copies add up.
+// alone has tell of it; of others, the blocks of the graph are assigned to the calls that were inlined into it (see placed), and to the
+// blocks of the code so that flow agrees. Then infer.Fit finds the executions of all arcs of a copy, and those of all copies add up.
 //
 // Functions that gcc inlined before it profiles have no graph of their own: their lines are in the graphs of their callers.
 func GCDA(p *infer.Profile, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data, GCDAStats, error) {
@@ -56,6 +56,9 @@ func GCDA(p *infer.Profile, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data,
 func gcda(v *view, notes []*gcov.Notes) ([]*gcov.Data, GCDAStats, error) {
 	a := newArchive(notes)
 	a.of(v.Procs)
+	for _, r := range v.Procs {
+		a.sees(v, r)
+	}
 	for _, r := range v.Procs {
 		a.proc(v, r)
 	}
@@ -72,6 +75,9 @@ func gcda(v *view, notes []*gcov.Notes) ([]*gcov.Data, GCDAStats, error) {
 			continue
 		}
 		whole, err := c.fn.Round(flows)
+		if err == nil && !slices.ContainsFunc(whole, func(n int64) bool { return n != 0 }) {
+			continue // gcc would make it small, with memset byte by byte, as one that never runs
+		}
 		if err == nil {
 			err = data[c.notes].Add(c.fn, whole)
 		}
@@ -104,8 +110,16 @@ type archive struct {
 	remainder
 	charts []*chart
 	named  map[objectFunction][]*chart
-	own    map[objectFunction][]*chart // those with a mangled name, by image.OwnName: gcc's DWARF has no other of what is not linked
-	owns   map[string]string           // image.OwnName, by what was asked
+	own    map[objectFunction][]*chart    // those with a mangled name, by image.OwnName: gcc's DWARF has no other of what is not linked
+	owns   map[string]string              // image.OwnName, by what was asked
+	wrote  map[string]map[sourceLine]bool // lines of functions, by Frame.Func, that the code has
+	early  map[inlinedIn]bool             // what inlined has found
+}
+
+// An inlinedIn is a function that may have been inlined into that of a chart before notes were made.
+type inlinedIn struct {
+	fn string // Frame.Func
+	in *chart
 }
 
 // An objectFunction is what functions of objects are called; object is the name of the file without what follows the first dot, or "" for all
@@ -117,6 +131,7 @@ type chart struct {
 	notes  int
 	fn     *gcov.Function
 	blocks map[sourceLine][]int // those that have a line, in order
+	lines  []blockLine          // of all blocks, in order
 	copies map[string]*copyOf
 }
 
@@ -126,16 +141,33 @@ type sourceLine struct {
 	line int
 }
 
+// A blockLine is a line of a block of a graph.
+type blockLine struct {
+	block int
+	line  sourceLine
+}
+
 // A copyOf is code of a function in one place: out of line, or inlined into others.
 type copyOf struct {
-	at     map[sourceLine]map[codeBlock]float64 // executions of the blocks of code that have the line
-	chosen map[sourceLine]map[codeBlock]bool    // blocks in which an instruction of the line chooses
+	at     map[position]map[image.Addr]float64 // executions of the blocks of code that have the line
+	chosen map[position]map[image.Addr]bool    // blocks in which an instruction of the line chooses
+	paths  map[position][]int                  // of these and of the calls around: the lines of calls, outermost first, and the line
+}
+
+func newCopy() *copyOf {
+	return &copyOf{at: map[position]map[image.Addr]float64{}, chosen: map[position]map[image.Addr]bool{}, paths: map[position][]int{}}
+}
+
+// A position is a line of a copy's function, or of a call that was inlined into that before notes were made.
+type position struct {
+	line   sourceLine
+	within string // the lines of the calls
 }
 
 // replaced reports whether some block has of a line nothing but a choice. A branch was made into it, and how often its side ran, nobody
 // knows: what else has the line is there for another, as where gcc computes a sum that several sides need in each of them, by the
 // line of one.
-func (of *copyOf) replaced(at sourceLine) bool {
+func (of *copyOf) replaced(at position) bool {
 	for b := range of.chosen[at] {
 		if _, more := of.at[at][b]; !more {
 			return true
@@ -144,20 +176,16 @@ func (of *copyOf) replaced(at sourceLine) bool {
 	return false
 }
 
-// A codeBlock is a block of the image's code, or of what was inlined into the function there.
-type codeBlock struct {
-	within string // the calls that were inlined before notes were made
-	start  image.Addr
-}
-
 func newArchive(notes []*gcov.Notes) *archive {
-	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}, own: map[objectFunction][]*chart{}, owns: map[string]string{}}
+	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}, own: map[objectFunction][]*chart{}, owns: map[string]string{},
+		wrote: map[string]map[sourceLine]bool{}, early: map[inlinedIn]bool{}}
 	for i, n := range notes {
 		for k := range n.Functions {
 			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, copies: map[string]*copyOf{}}
 			for b, lines := range c.fn.Lines {
 				for _, l := range lines {
 					at := sourceLine{filepath.Base(l.File), l.Line}
+					c.lines = append(c.lines, blockLine{b, at})
 					if of := c.blocks[at]; len(of) == 0 || of[len(of)-1] != b {
 						c.blocks[at] = append(of, b)
 					}
@@ -183,6 +211,38 @@ func newArchive(notes []*gcov.Notes) *archive {
 func stem(path string) string {
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
 	return name
+}
+
+// sees adds the lines that the code of a procedure has of functions.
+func (a *archive) sees(v *view, r *infer.Result) {
+	for i := range r.Proc.Blocks {
+		for _, in := range v.code.Insts(&r.Proc.Blocks[i]) {
+			for _, f := range v.lines.Frames(in.Addr) {
+				if a.wrote[f.Func] == nil {
+					a.wrote[f.Func] = map[sourceLine]bool{}
+				}
+				a.wrote[f.Func][sourceLine{filepath.Base(f.File), f.Line}] = true
+			}
+		}
+	}
+}
+
+// inlined reports whether some functions were inlined into that of a chart before notes were made: its graph has lines of each.
+func (a *archive) inlined(frames []image.Frame, c *chart) bool {
+	for _, f := range frames {
+		at := inlinedIn{f.Func, c}
+		early, ok := a.early[at]
+		if !ok {
+			for line := range a.wrote[f.Func] {
+				early = early || len(c.blocks[line]) > 0
+			}
+			a.early[at] = early
+		}
+		if !early {
+			return false
+		}
+	}
+	return true
 }
 
 // proc adds what is known of a procedure.
@@ -235,52 +295,90 @@ func (a *archive) proc(v *view, r *infer.Result) {
 
 // inst adds that an instruction of a block of an object's code ran n times.
 func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64) bool {
-	at, of, within := a.copiesOf(object, piece, frames)
+	at, of := a.copiesOf(object, piece, frames)
 	for _, c := range of {
 		if c.at[at] == nil {
-			c.at[at] = map[codeBlock]float64{}
+			c.at[at] = map[image.Addr]float64{}
 		}
-		c.at[at][codeBlock{within, block}] = n
+		c.at[at][block] = n
 	}
 	return len(of) > 0
 }
 
 // choice adds that an instruction of a block of an object's code chooses.
 func (a *archive) choice(object, piece string, frames []image.Frame, block image.Addr) {
-	at, of, within := a.copiesOf(object, piece, frames)
+	at, of := a.copiesOf(object, piece, frames)
 	for _, c := range of {
 		if c.chosen[at] == nil {
-			c.chosen[at] = map[codeBlock]bool{}
+			c.chosen[at] = map[image.Addr]bool{}
 		}
-		c.chosen[at][codeBlock{within, block}] = true
+		c.chosen[at][block] = true
 	}
 }
 
-// copiesOf returns the line of an instruction, and the copies that it belongs to: of the outermost function whose graph has the line. within is
-// for codeBlock.
-func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at sourceLine, copies []*copyOf, within string) {
-	at = sourceLine{filepath.Base(frames[0].File), frames[0].Line}
-	for k := len(frames) - 1; k >= 0; k-- {
-		of := a.graphs(object, image.SourceName(frames[k].Func), at)
-		if len(of) == 0 {
-			continue
-		}
-		key := piece
-		for _, f := range frames[k+1:] {
-			key += "\x00" + f.Func + "\x00" + strconv.Itoa(f.Line)
-		}
-		for _, f := range frames[1 : k+1] {
-			within += " " + strconv.Itoa(f.Line)
-		}
-		for _, c := range of {
-			if c.copies[key] == nil {
-				c.copies[key] = &copyOf{at: map[sourceLine]map[codeBlock]float64{}, chosen: map[sourceLine]map[codeBlock]bool{}}
-			}
-			copies = append(copies, c.copies[key])
-		}
-		return at, copies, within
+// copiesOf returns the place of an instruction, and the copies that it belongs to.
+func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at position, copies []*copyOf) {
+	at.line = sourceLine{filepath.Base(frames[0].File), frames[0].Line}
+	of, k := a.owners(object, frames, at.line)
+	if len(of) == 0 {
+		return at, nil
 	}
-	return at, nil, ""
+	key := piece
+	for _, f := range frames[k+1:] {
+		key += "\x00" + f.Func + "\x00" + strconv.Itoa(f.Line)
+	}
+	at.within = callLines(frames[1 : k+1])
+	for _, c := range of {
+		if c.copies[key] == nil {
+			c.copies[key] = newCopy()
+		}
+		c.copies[key].path(at, frames[:k+1])
+		copies = append(copies, c.copies[key])
+	}
+	return at, copies
+}
+
+// owners returns the graphs that an instruction is counted in, and which of its frames they are of: the outermost that has its line, and
+// lines of all functions that are inlined there. Where none has, as where these left nothing but that line, it is the outermost
+// that has its line.
+func (a *archive) owners(object string, frames []image.Frame, at sourceLine) (of []*chart, frame int) {
+	for k, f := range slices.Backward(frames) {
+		some := a.graphs(object, image.SourceName(f.Func), at)
+		if len(of) == 0 {
+			of, frame = some, k
+		}
+		some = slices.DeleteFunc(slices.Clone(some), func(c *chart) bool { return !a.inlined(frames[:k], c) })
+		if len(some) > 0 {
+			return some, k
+		}
+	}
+	return of, frame
+}
+
+// callLines is position.within of calls, the innermost first.
+func callLines(frames []image.Frame) string {
+	within := ""
+	for _, f := range frames {
+		within += " " + strconv.Itoa(f.Line)
+	}
+	return within
+}
+
+// path adds the paths of a place and of the calls around it.
+func (of *copyOf) path(at position, frames []image.Frame) {
+	if of.paths[at] != nil {
+		return
+	}
+	for _, f := range slices.Backward(frames) {
+		of.paths[at] = append(of.paths[at], f.Line)
+	}
+	for k := 1; k < len(frames); k++ {
+		call := position{sourceLine{filepath.Base(frames[k].File), frames[k].Line}, callLines(frames[k+1:])}
+		if of.paths[call] != nil {
+			break
+		}
+		of.paths[call] = of.paths[at][:len(frames)-k]
+	}
 }
 
 // graphs returns the graphs of the functions of a name that have a line: those of the object itself, if there are any.
@@ -353,8 +451,8 @@ const copiesShare, mostCopies, mostBlocks = 0.99, 64, 20000
 func (c *chart) heaviest() (most []*copyOf, by float64) {
 	all, ran := 0.0, map[string]float64{}
 	for key, of := range c.copies {
-		for _, at := range sortedKeys(of.at, compareLines) {
-			for _, b := range sortedKeys(of.at[at], compareCode) {
+		for _, at := range sortedKeys(of.at, comparePositions) {
+			for _, b := range sortedKeys(of.at[at], cmp.Compare) {
 				ran[key] += of.at[at][b]
 			}
 		}
@@ -382,17 +480,21 @@ const assignments, sharedWeight = 4, 0.6
 // fit returns the executions of all arcs by one copy.
 func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 	seen := map[int][]float64{} // by block: what lines say that it has alone
-	counts := map[sourceLine][]float64{}
+	counts := map[position][]float64{}
+	of, blocks := c.placed(of)
 	most := 0.0
-	for at, m := range of.at {
-		if len(c.blocks[at]) == 1 && of.replaced(at) {
+	for _, at := range sortedKeys(of.at, comparePositions) {
+		if len(blocks[at]) == 1 && of.replaced(at) {
 			continue
 		}
-		for _, k := range sortedKeys(m, compareCode) {
-			counts[at] = append(counts[at], m[k])
-			most = max(most, m[k])
+		for _, k := range sortedKeys(of.at[at], cmp.Compare) {
+			most = max(most, of.at[at][k])
+			if len(blocks[at]) == 1 && of.chosen[at][k] {
+				continue
+			}
+			counts[at] = append(counts[at], of.at[at][k])
 		}
-		if bs := c.blocks[at]; len(bs) == 1 {
+		if bs := blocks[at]; len(bs) == 1 && len(counts[at]) > 0 {
 			seen[bs[0]] = append(seen[bs[0]], slices.Max(counts[at]))
 		}
 	}
@@ -403,9 +505,9 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 	for _, b := range sortedKeys(seen, cmp.Compare) {
 		sure = append(sure, infer.Seen{Block: b, N: median(seen[b]), Weight: 1})
 	}
-	var shared []sourceLine
-	for _, at := range sortedKeys(of.at, compareLines) {
-		if len(counts[at]) > 0 && slices.ContainsFunc(c.blocks[at], func(b int) bool { return seen[b] == nil }) {
+	var shared []position
+	for _, at := range sortedKeys(of.at, comparePositions) {
+		if len(counts[at]) > 0 && slices.ContainsFunc(blocks[at], func(b int) bool { return seen[b] == nil }) {
 			shared = append(shared, at)
 		}
 	}
@@ -418,7 +520,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 		n := f.Blocks()
 		told, left := map[int][]float64{}, mostCosts
 		for _, at := range shared {
-			bs, how := c.blocks[at], nearest
+			bs, how := blocks[at], nearest
 			if costs := len(bs) * len(counts[at]); costs <= left {
 				left, how = left-costs, assign
 			}
@@ -441,8 +543,8 @@ func compareLines(a, b sourceLine) int {
 	return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
 }
 
-func compareCode(a, b codeBlock) int {
-	return cmp.Or(cmp.Compare(a.within, b.within), cmp.Compare(a.start, b.start))
+func comparePositions(a, b position) int {
+	return cmp.Or(compareLines(a.line, b.line), cmp.Compare(a.within, b.within))
 }
 
 // median sorts n, and returns the middle one, of two the larger.

@@ -3,8 +3,8 @@
 # programs.sh, against builds by no profile and by exact ones of the compiler and of llvm-bolt. The
 # profiles are of samples of 20 s of processor time; of 30 s with --calibrate=3% ("-calibrated"); of the samples beside
 # callgrind's counts of one run of what was sampled ("-counted"); and of what perf2bolt -nl makes of
-# the same samples ("bolt-nl"). gcc reads .afdo files ("gcc-afdo") and counters ("gcc-gcda"). All work is done in DIR, which is kept. A PART is base, clang,
-# bolt, propeller or gcc, all by default; the next three need base. Each row is in DIR/rows too.
+# the same samples ("bolt-nl"). gcc reads counters ("gcc-gcda") and .afdo files ("gcc-afdo"). All work is done in DIR, which is kept. A PART is base, clang,
+# bolt, propeller, gcc or afdo, all by default; the next three need base, and afdo needs gcc. Each row is in DIR/rows too.
 #
 # callgrind counts instructions and taken branches of the program's own code; shares are those of
 # what the instrumented build takes off, of taken branches and of instructions. A build that
@@ -110,27 +110,32 @@ for part in "${parts[@]}"; do
 		build gcc "${gcc[@]}" -g
 		count gcc >gcc.count
 		recordings gcc
-		# gcc looks for its counts by the paths of objects, so both builds are of one name.
-		build gcc-exact "${gcc[@]}" "-fprofile-generate=$dir/gcda"
-		rm -rf gcda && bash run.sh trained "$dir/gcc-exact" >/dev/null 2>&1
-		build gcc-exact "${gcc[@]}" "-fprofile-use=$dir/gcda" -Wno-missing-profile -Wno-coverage-mismatch
-		count gcc-exact >gcc-exact.count
+		# gcc looks for its counts by the paths of objects, so all builds that write or read any are of one name.
+		# Notes are of the graphs that are counted: those of the build that counts do for all.
+		notes=gcc-counts.o
+		[ ${#make[@]} -eq 0 ] || notes=gcc-counts.tree
+		rm -rf "$notes" notes gcda
+		build gcc-counts "${gcc[@]}" "-fprofile-generate=$dir/gcda" -ftest-coverage
+		bash run.sh trained "$dir/gcc-counts" >/dev/null 2>&1
+		for from in "" -calibrated -counted; do
+			rm -rf "counters$from"
+			emit gcda gcc "$from" "counters$from" --notes "$notes"
+		done
+		mv "$notes" notes
 		row gcc gcc gcc | tee -a rows
-		row gcc-exact gcc gcc-exact | tee -a rows
+		for counters in gcda counters counters-calibrated counters-counted; do
+			name=gcc-${counters/counters/gcda} warned=-Wcoverage-mismatch
+			[ "$counters" != gcda ] || name=gcc-exact warned=-Wno-coverage-mismatch
+			build gcc-counts "${gcc[@]}" "-fprofile-use=$dir/$counters" -Wno-missing-profile "$warned"
+			cp gcc-counts "$name"
+			measured "$name" gcc gcc-exact
+		done
+		;;
+	afdo)
 		for from in "" -calibrated -counted; do
 			emit gcc gcc "$from" "gcc$from.afdo"
 			build "gcc-afdo$from" "${gcc[@]}" "-fauto-profile=$dir/gcc$from.afdo"
 			measured "gcc-afdo$from" gcc gcc-exact
-		done
-		# Here too, the build of notes is of the name of what reads the counters.
-		for from in "" -calibrated -counted; do
-			counters=("-fprofile-use=$dir/counters$from" -Wno-missing-profile) notes=gcc-gcda$from.o
-			[ ${#make[@]} -eq 0 ] || notes=gcc-gcda$from.tree
-			rm -rf "counters$from" "$notes"
-			build "gcc-gcda$from" "${gcc[@]}" "${counters[@]}" -ftest-coverage
-			emit gcda gcc "$from" "counters$from" --notes "$notes"
-			build "gcc-gcda$from" "${gcc[@]}" "${counters[@]}"
-			measured "gcc-gcda$from" gcc gcc-exact
 		done
 		;;
 	esac

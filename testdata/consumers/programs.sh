@@ -92,7 +92,7 @@ build() {
 # names in make what that is to make of $dir/tree, and the file that comes of it in product.
 # The flags in generate and the four after it are what the compiler calls its ways with profiles.
 clang=(clang-19) gcc=(gcc-12) flags=() make=() libs=(-lm) server=
-measured=(base clang bolt propeller gcc) # what measure.sh measures of it
+measured=(base clang bolt propeller gcc afdo) # what measure.sh measures of it
 bench=$testdata/consumers/bench
 generate=(-fprofile-instr-generate) use=(-fprofile-instr-use) sample=(-fprofile-sample-use)
 maps=(-fbasic-block-address-map) clusters=(-fbasic-block-sections=list=)
