@@ -280,6 +280,7 @@ func (pr *posed) count(prof *Profile, x *exactCounts) {
 		o observation
 	}
 	var all []seen
+	ran := map[*Result]bool{}
 	for _, ip := range prof.Images {
 		for _, c := range x.blocks(ip) {
 			if q := pr.of[c.r]; q != nil {
@@ -288,6 +289,7 @@ func (pr *posed) count(prof *Profile, x *exactCounts) {
 				all = append(all, seen{q, o})
 				if c.n > 0 {
 					fit.add(q, o)
+					ran[c.r] = true
 				}
 			}
 		}
@@ -313,4 +315,9 @@ func (pr *posed) count(prof *Profile, x *exactCounts) {
 		c.o.logN += math.Log(s)
 		c.q.known = append(c.q.known, c.o)
 	}
+	var samples uint64
+	for r := range ran {
+		samples += r.Samples
+	}
+	prof.Counted = float64(samples) / float64(prof.Samples.Used)
 }

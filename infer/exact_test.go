@@ -118,16 +118,23 @@ func TestRecordedExact(t *testing.T) {
 		name                 string
 		rec                  *sample.Recording
 		overlap, least, most float64
+		counted              float64
 	}{
-		{"probed", probed, 0.9, 0.9, 1.1},
+		{"probed", probed, 0.9, 0.9, 1.1, 0},
 		// Their scale is that of samples, which is not known well.
-		{"counted", counted, 0.97, m.compare(plain).Scale / 2, m.compare(plain).Scale * 2},
+		{"counted", counted, 0.97, m.compare(plain).Scale / 2, m.compare(plain).Scale * 2, 0.9},
 	} {
 		p := m.set.infer(t, tt.rec, Options{})
 		a := m.compare(p)
 		t.Logf("%s: block overlap %.3f, within 10 %% %.3f, scale %.3f", tt.name, a.BlockOverlap, a.Within10, a.Scale)
 		if a.BlockOverlap < tt.overlap || a.Scale < tt.least || a.Scale > tt.most {
 			t.Errorf("%s: block overlap %.3f, scale %.3f", tt.name, a.BlockOverlap, a.Scale)
+		}
+		if p.Counted < tt.counted || tt.counted == 0 && p.Counted > 0 {
+			t.Errorf("%s: executions in %.3f of the samples are said to be of another run, want %.2f", tt.name, p.Counted, tt.counted)
+		}
+		if _, q := roundTrip(t, m.set.Set, p, Options{}); q.Counted != p.Counted {
+			t.Errorf("%s: restored, they are in %.3f", tt.name, q.Counted)
 		}
 	}
 }

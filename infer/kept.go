@@ -19,7 +19,7 @@ import (
 //
 //	string   machine
 //	string   event: name; integer, period; string, unit
-//	floats   GHz, Common, ColdBelow, dispersion
+//	floats   GHz, Common, Counted, ColdBelow, dispersion
 //	integer  1 if an image is missing that may call others
 //	-        Samples, then those aside: integers, total, used; list of losses: string, reason; integer, samples
 //	list     names of what calls lead to: strings
@@ -70,7 +70,7 @@ func (p *Profile) Keep(rec *sample.Recording, opt Options) ([]byte, error) {
 	w.String(p.Event.Name)
 	w.Uint(p.Event.Period)
 	w.String(p.Event.Unit)
-	for _, f := range []float64{p.GHz, p.Common, p.ColdBelow, p.dispersion} {
+	for _, f := range []float64{p.GHz, p.Common, p.Counted, p.ColdBelow, p.dispersion} {
 		appendFloat(&w, f)
 	}
 	missing := 0
@@ -209,7 +209,7 @@ func Restore(ctx context.Context, b []byte, rec *sample.Recording, open func(sam
 	r := &wire.Reader{B: b, Format: errKept}
 	p := &Profile{Machine: r.String("machine")}
 	p.Event = sample.Event{Name: r.String("event"), Period: r.Uint(math.MaxUint64, "period"), Unit: r.String("unit")}
-	for _, f := range []*float64{&p.GHz, &p.Common, &p.ColdBelow, &p.dispersion} {
+	for _, f := range []*float64{&p.GHz, &p.Common, &p.Counted, &p.ColdBelow, &p.dispersion} {
 		*f = floatKept(r)
 	}
 	p.missing = r.Uint(1, "missing") == 1

@@ -48,6 +48,10 @@ type Profile struct {
 	// beside is in EntryFactor.
 	Common float64
 
+	// Counted is the part of Samples.Used in procedures whose executions were counted in another run (callgrind's): among one another
+	// these are as counted, and what they may be off by is Common.
+	Counted float64
+
 	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold
 
 	dispersion float64 // of the samples: see each

@@ -329,16 +329,17 @@ func TestTimeClass(t *testing.T) {
 // TestHeaderOfFewSamples: what lists stalls says of executions what prof says, of so many samples.
 func TestHeaderOfFewSamples(t *testing.T) {
 	for _, tt := range []struct {
-		used   uint64
-		common float64
-		want   string
+		used            uint64
+		common, counted float64
+		want            string
 	}{
-		{826, infer.TimeFactor, "a factor of 200 in\nprocedures with 3 samples or more, 2000 in others"},
-		{infer.FewTotal, infer.TimeFactor, "a factor of 12, in loops\n"},
-		{826, 1.6, "one factor of up to 1.6, with 90 % confidence"},
+		{826, infer.TimeFactor, 0, "a factor of 200 in\nprocedures with 3 samples or more, 2000 in others"},
+		{infer.FewTotal, infer.TimeFactor, 0, "a factor of 12, in loops\n"},
+		{826, infer.TimeFactor, 0.9, "Executions in 90.0% of the samples are as another run counted them"},
+		{826, 1.6, 0, "one factor of up to 1.6, with 90 % confidence"},
 	} {
 		var b strings.Builder
-		h := TimeHeader{Used: tt.used, CommonFactor: tt.common}
+		h := TimeHeader{Used: tt.used, CommonFactor: tt.common, counted: tt.counted}
 		if err := h.write(&b, Style{}); err != nil || !strings.Contains(b.String(), tt.want) {
 			t.Errorf("%d samples, %g: %v\n%s", tt.used, tt.common, err, b.String())
 		}

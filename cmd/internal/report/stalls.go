@@ -100,12 +100,13 @@ type TimeHeader struct {
 	Confidence      map[string]float64 `json:"confidence"`        // shares of the used samples by that of their block's count, among all
 	Within          map[string]float64 `json:"confidence_within"` // the same among those of its procedure
 	CommonFactor    float64            `json:"common_factor,omitempty"`
+	counted         float64            // infer.Profile.Counted
 }
 
 // NewTimeHeader returns the header of a document of a schema.
 func NewTimeHeader(prof *infer.Profile, schema string, x *explain.Explainer) TimeHeader {
 	t := NewTrust(prof)
-	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), infer.ClockOf(prof), t.Conf.shares(), t.Within.shares(), prof.CommonFactor()}
+	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), infer.ClockOf(prof), t.Conf.shares(), t.Within.shares(), prof.CommonFactor(), prof.Counted}
 }
 
 // shares returns the share of each confidence.
@@ -136,6 +137,8 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), atClock(h.Clock), list(h.Confidence), list(h.Within))
 	if told := toldFactor(h.CommonFactor); err == nil && told != "" {
 		_, err = Fprintf(w, style, "%s\n", told)
+	} else if told := toldCounted(h.counted); err == nil && told != "" {
+		_, err = Fprintf(w, style, "%s\n", told)
 	} else if err == nil && h.CommonFactor >= infer.TimeFactor && h.Used < infer.FewTotal {
 		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %g in\n"+
 			"procedures with 3 samples or more, %g in others: the samples are few. `record --calibrate` counts executions.\n",
@@ -155,11 +158,23 @@ func toldFactor(factor float64) string {
 	return fmt.Sprintf("All executions, and what follows from them, may be off by one factor of up to %.2g, with 90 %% confidence.", factor)
 }
 
+// toldCounted says what executions may be off by where those of such a part of the samples were counted in another run, and nothing but
+// time was sampled; else it is "".
+func toldCounted(part float64) string {
+	if part == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Executions in %s of the samples are as another run counted them, times one factor that time tells: it may be off by up to %d, with 90 %% confidence.", Percent(part), infer.TimeFactor)
+}
+
 // ToldEntries says what the executions of procedures may be off by where nothing but time was sampled; else it is "". A procedure
 // of few samples runs as often as time and its callers let it, and these let it run a thousand times as often.
 func ToldEntries(p *infer.Profile) string {
 	if p.CommonFactor() < infer.TimeFactor {
 		return ""
+	}
+	if told := toldCounted(p.Counted); told != "" {
+		return told + " Others are inferred from time alone: within a factor of " + EntryFactors(p.Samples.Used) + "."
 	}
 	of := ""
 	if p.Samples.Used < infer.FewTotal {

@@ -164,6 +164,8 @@ func (v *View) inOneLine(at places) []report.Phrase {
 	f.Link(at.page("confidence"), "Confidence")
 	f.Say(": shares of time are as sampled. Of the samples, %s lie where counts are within a factor 2 of the truth among those of their procedure, and %s where they are among all", good(t.Within), good(t.Conf))
 	switch common := v.src.Profile.CommonFactor(); {
+	case common >= infer.TimeFactor && v.src.Profile.Counted > 0:
+		f.Say(". %s", report.ToldEntries(v.src.Profile))
 	case common >= infer.TimeFactor:
 		f.Say("; all counts, and cycles per execution with them, may be off by one factor of up to %.2g, and those of a procedure beside the others by more: with 90 %% confidence, "+
 			"they are within a factor of %s.", common, report.EntryFactors(v.src.Profile.Samples.Used))
@@ -404,7 +406,7 @@ func (v *View) unknown(at places) report.Insight {
 			f.Say(". ")
 		}
 	}
-	if common := p.CommonFactor(); common >= infer.TimeFactor {
+	if common := p.CommonFactor(); common >= infer.TimeFactor && p.Counted == 0 {
 		f.Say("How often code ran is known from time alone, within a factor of %s: record --calibrate counts some. ", report.EntryFactors(p.Samples.Used))
 	}
 	switch kept, other := v.stacksKept(); {
