@@ -41,8 +41,8 @@ const (
 )
 
 const (
-	leastPerCall, mostPerCall = 1.5, 12 // instructions that a call was worth
-	littleGain                = 0.01    // of the instructions
+	LeastPerCall, MostPerCall = 1.5, 12.0 // instructions that a call was worth in other programs
+	littleGain                = 0.01      // of the instructions
 	// leastWorth is how many samples it takes to know what has a hundredth of the time: of that, n samples
 	// show nothing once in exp(n/100) times, 300 once in twenty.
 	leastWorth = 300
@@ -57,7 +57,7 @@ func (w *GoWorth) Most() float64 {
 	if samples < leastWorth || !(w.Executed > 0) {
 		return 1
 	}
-	return min(1, mostPerCall*w.Calls/w.Executed)
+	return min(1, MostPerCall*w.Calls/w.Executed)
 }
 
 // Saves returns the shares of the instructions that the profile is expected to save at least and at most, against a build without
@@ -66,7 +66,7 @@ func (w *GoWorth) Saves() (least, most float64, known bool) {
 	if most = w.Most(); most == 1 {
 		return 0, 1, false
 	}
-	return twoDigits(leastPerCall * w.Calls / w.Executed), twoDigits(most), true
+	return twoDigits(LeastPerCall * w.Calls / w.Executed), twoDigits(most), true
 }
 
 // twoDigits rounds to two significant digits.

@@ -36,7 +36,7 @@ func TestGoWorth(t *testing.T) {
 		if got := w.Most(); got < 0.99*tt.most || got > 1.01*tt.most || w.Little() != tt.little {
 			t.Errorf("%s: saves at most %.3g, little: %v; want %.3g, %v", tt.name, got, w.Little(), tt.most, tt.little)
 		}
-		if least, most, known := w.Saves(); known != (tt.most < 1) || known && (8*least < 0.95*most || 8*least > 1.05*most) {
+		if least, most, known := w.Saves(); known != (tt.most < 1) || known && (least != twoDigits(w.Most()*LeastPerCall/MostPerCall) || most != twoDigits(w.Most())) {
 			t.Errorf("%s: saves %g to %g, known: %v", tt.name, least, most, known)
 		}
 	}

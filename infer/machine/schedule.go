@@ -119,12 +119,9 @@ func (m *Model) Expected(im *image.Image, b *image.Block) float64 {
 func (m *Model) times(im *image.Image, b *image.Block) (least, waits float64) {
 	t := timers.Get().(*timer)
 	defer timers.Put(t)
-	t.insts, t.ops = im.AppendOperands(t.insts[:0], t.ops[:0], b)
-	if len(t.insts) == 0 {
+	if !t.set(m, im, b) {
 		return 0, 0
 	}
-	t.plan.m = m
-	t.plan.set(t.insts, t.ops, loops(t.insts, b))
 	var s Schedule
 	if m.InOrder {
 		s.Insts = make([]Slot, len(t.insts))
@@ -140,14 +137,11 @@ func (m *Model) times(im *image.Image, b *image.Block) (least, waits float64) {
 func (m *Model) ExpectedEach(im *image.Image, b *image.Block, least []float64) (expected, cycles float64, _ []float64) {
 	t := timers.Get().(*timer)
 	defer timers.Put(t)
-	t.insts, t.ops = im.AppendOperands(t.insts[:0], t.ops[:0], b)
-	if len(t.insts) == 0 {
+	if !t.set(m, im, b) {
 		return 0, 0, least
 	}
 	t.slots = slices.Grow(t.slots[:0], len(t.insts))[:len(t.insts)]
 	clear(t.slots)
-	t.plan.m = m
-	t.plan.set(t.insts, t.ops, loops(t.insts, b))
 	s := Schedule{Insts: t.slots, Loop: t.plan.loop}
 	t.plan.times(&s)
 	for i := range s.Insts {
@@ -174,6 +168,17 @@ type timer struct {
 	ops   []image.Operands
 	slots []Slot
 	plan  plan
+}
+
+// set reads b and plans it, and reports whether it has instructions.
+func (t *timer) set(m *Model, im *image.Image, b *image.Block) bool {
+	t.insts, t.ops = im.AppendOperands(t.insts[:0], t.ops[:0], b)
+	if len(t.insts) == 0 {
+		return false
+	}
+	t.plan.m = m
+	t.plan.set(t.insts, t.ops, loops(t.insts, b))
+	return true
 }
 
 var timers = sync.Pool{New: func() any { return new(timer) }}

@@ -249,7 +249,8 @@ func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
 	}
 	c.bytes(8*uint64(bits.OnesCount64(st&(hasDataSrc|hasTransaction))), "data_src, transaction")
 	if st&hasRegsIntr != 0 {
-		known = skipRegs(c, a.regsIntr, "interrupted registers") && known
+		_, ok := readRegs(c, a.regsIntr, "interrupted registers")
+		known = ok && known
 	}
 	if st&hasPhysAddr != 0 {
 		c.u64("phys_addr")
@@ -273,28 +274,29 @@ const (
 	regEnd = 24
 )
 
-// userRegs takes the registers of a thread in user mode that unwinding needs, if all are there. ABIs are as in skipRegs.
+// userRegs takes the registers of a thread in user mode that unwinding needs, if all are there.
 func userRegs(c *cursor, mask uint64, e *entry) (known bool) {
-	const abi64, wanted = 2, 1<<regFP | 1<<regSP | 1<<regPC
-	abi := c.u64("user registers")
-	if abi != 0 {
-		b := c.bytes(8*uint64(bits.OnesCount64(mask)), "user registers")
-		if abi == abi64 && mask&wanted == wanted && mask < 1<<regEnd && b != nil {
-			reg := func(n int) uint64 { return order(c.big).Uint64(b[8*bits.OnesCount64(mask&(1<<n-1)):]) }
-			e.regs = unwind.Place{PC: reg(regPC), SP: reg(regSP), FP: reg(regFP)}
-		}
+	const wanted = 1<<regFP | 1<<regSP | 1<<regPC
+	b, known := readRegs(c, mask, "user registers")
+	if b != nil && mask&wanted == wanted && mask < 1<<regEnd {
+		reg := func(n int) uint64 { return order(c.big).Uint64(b[8*bits.OnesCount64(mask&(1<<n-1)):]) }
+		e.regs = unwind.Place{PC: reg(regPC), SP: reg(regSP), FP: reg(regFP)}
 	}
-	return abi <= 2
+	return known
 }
 
-// skipRegs passes over a set of registers. ABIs above PERF_SAMPLE_REGS_ABI_64
+// readRegs passes over a set of registers, and returns them if they are of 64 bits. ABIs above that
 // announce more fields than are known here.
-func skipRegs(c *cursor, mask uint64, field string) (known bool) {
+func readRegs(c *cursor, mask uint64, field string) (b []byte, known bool) {
+	const abi64 = 2 // PERF_SAMPLE_REGS_ABI_64
 	abi := c.u64(field)
 	if abi != 0 {
-		c.bytes(8*uint64(bits.OnesCount64(mask)), field)
+		b = c.bytes(8*uint64(bits.OnesCount64(mask)), field)
 	}
-	return abi <= 2
+	if abi != abi64 {
+		b = nil
+	}
+	return b, abi <= abi64
 }
 
 // decodeMmap reads an MMAP or MMAP2 record, whose trailer c leaves out.

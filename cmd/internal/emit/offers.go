@@ -238,8 +238,7 @@ func (m *maker) golang() {
 		case st.Worth.Little():
 			o.Worth = report.Sprintf(report.Style{}, "Not expected to gain 1 %% of the instructions: between %s and %s of them.", report.Percent(saves[0]), report.Percent(saves[1]))
 		case !math.IsNaN(saves[0]):
-			o.Worth = fmt.Sprintf("Expected to save %s to %s of the instructions: of 1000 that ran, %.1f are calls that it makes hot and the compiler may inline, and each was worth 1.5 to 12 instructions in other programs.",
-				report.Percent(saves[0]), report.Percent(saves[1]), 1000*st.Worth.Calls/st.Worth.Executed)
+			o.Worth = fmt.Sprintf("Expected to save %s to %s of the instructions: %s.", report.Percent(saves[0]), report.Percent(saves[1]), perCall(st.Worth))
 		default:
 			o.Worth = "Not known: there are too few samples to tell."
 		}

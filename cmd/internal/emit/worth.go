@@ -125,8 +125,7 @@ func worth(w *feedback.GoWorth, built bool) []string {
 		if !known {
 			return nil
 		}
-		return []string{fmt.Sprintf("expected to save %s to %s of the program's instructions: of 1000 that ran, %.1f are calls that it makes hot and the compiler may inline, "+
-			"and each was worth 1.5 to 12 instructions in other programs; time is not foretold, and may grow", report.Percent(least), report.Percent(most), 1000*w.Calls/w.Executed)}
+		return []string{fmt.Sprintf("expected to save %s to %s of the program's instructions: %s; time is not foretold, and may grow", report.Percent(least), report.Percent(most), perCall(w))}
 	}
 	var all uint64
 	for _, t := range w.Time {
@@ -138,6 +137,11 @@ func worth(w *feedback.GoWorth, built bool) []string {
 			where = append(where, fmt.Sprintf("%s of its samples are "+goAdvice[t.Kind], report.Share(t.Samples, all), t.Hottest))
 		}
 	}
-	return []string{fmt.Sprintf("this profile is not expected to save as much as 1 %% of the program's instructions: of 1000 that ran, %.1f are calls that it makes hot "+
-		"and the compiler may inline, and each was worth 1.5 to 12 instructions in other programs. %s", 1000*w.Calls/w.Executed, strings.Join(where, "; "))}
+	return []string{fmt.Sprintf("this profile is not expected to save as much as 1 %% of the program's instructions: %s. %s", perCall(w), strings.Join(where, "; "))}
+}
+
+// perCall says what is expected of w by.
+func perCall(w *feedback.GoWorth) string {
+	return fmt.Sprintf("of 1000 that ran, %.1f are calls that it makes hot and the compiler may inline, and each was worth %g to %g instructions in other programs",
+		1000*w.Calls/w.Executed, feedback.LeastPerCall, feedback.MostPerCall)
 }

@@ -156,7 +156,7 @@ func (f *finder) find(id sample.ImageID) (*image.Image, error) {
 func (f *finder) findHere(id sample.ImageID) (*image.Image, error) {
 	worst := ErrNotFound
 	var best *image.Image
-	for path := range f.candidates(id, &best) {
+	for path := range f.candidates(id, func() bool { return best != nil }) {
 		im, err := f.try(path, id)
 		switch {
 		case err == nil && best == nil:
@@ -287,8 +287,9 @@ func (f *finder) debugDirs() []string {
 }
 
 // candidates are the files that may be the image, the best first. Scanning
-// symfs costs most and comes after the places that the path suggests: once there is one, such places are left out.
-func (f *finder) candidates(id sample.ImageID, found **image.Image) func(yield func(string) bool) {
+// symfs costs most and comes after the places that the path suggests: places
+// that cost much are left out if any was found.
+func (f *finder) candidates(id sample.ImageID, found func() bool) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		if path := f.given[id.Build]; path != "" && !yield(path) {
 			return
@@ -311,7 +312,7 @@ func (f *finder) candidates(id sample.ImageID, found **image.Image) func(yield f
 				return
 			}
 		}
-		if *found == nil {
+		if !found() {
 			if scanned := f.scanned(id.Build); scanned != "" && !yield(scanned) {
 				return
 			}
@@ -330,7 +331,7 @@ func (f *finder) candidates(id sample.ImageID, found **image.Image) func(yield f
 		if !copied(false) || filepath.IsAbs(path) && !yield(path) {
 			return
 		}
-		if *found == nil {
+		if !found() {
 			copied(true) // which are got over the network
 		}
 	}

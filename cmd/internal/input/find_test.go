@@ -73,8 +73,6 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindPath: without --symfs the recorded path must do, and a deleted file's
-// successor at the same path is not taken for it.
 // TestFindUnstripped: what was recorded stripped is found as it was built, if that is where the path says; perf's cache has the
 // other.
 func TestFindUnstripped(t *testing.T) {
@@ -120,6 +118,8 @@ func TestFindUnstripped(t *testing.T) {
 	}
 }
 
+// TestFindPath: without --symfs the recorded path must do, and a deleted file's
+// successor at the same path is not taken for it.
 func TestFindPath(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	id := sample.BuildID{0xab, 19: 9}

@@ -88,19 +88,18 @@ func (s *Session) tellCarried(carried *stale.Carried, path string) {
 	}
 }
 
-// BuildOf reports whether id is a build of the program at path that Onto would move: the image that want names, as the file that
-// lies at that path here, by path, by build ID, or by the last element of its path; for "" one of the same file name.
+// BuildOf reports whether id is a build of the program at path that Onto would move: the image that want names, as Named has it; for ""
+// one of the same file name. The last element of its path names it even if a file of that name lies here, which is the newer build.
 func BuildOf(id sample.ImageID, path, want string) bool {
-	old := strings.TrimSuffix(id.Path, " (deleted)")
-	switch {
-	case want == "":
-		return filepath.Base(old) == filepath.Base(path)
-	case old == want || id.Build.String() == want || filepath.Base(old) == want:
-		return true
-	case !id.Build.IsZero():
-		here, _ := image.ReadBuildID(want) // zero of what is no file here
-		return here == id.Build
+	id.Path = strings.TrimSuffix(id.Path, " (deleted)")
+	name := filepath.Base(id.Path)
+	if want == "" {
+		return name == filepath.Base(path)
 	}
-	full, err := filepath.Abs(want)
-	return err == nil && old == full
+	found := func(int) sample.BuildID {
+		build, _ := image.ReadBuildID(id.Path)
+		return build
+	}
+	i, _ := Named(want, 1, func(int) sample.ImageID { return id }, found)
+	return i == 0 || name == want
 }

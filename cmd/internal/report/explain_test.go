@@ -336,6 +336,7 @@ func TestHeaderOfFewSamples(t *testing.T) {
 		{826, infer.TimeFactor, 0, "a factor of 200 in\nprocedures with 3 samples or more, 2000 in others"},
 		{infer.FewTotal, infer.TimeFactor, 0, "a factor of 12, in loops\n"},
 		{826, infer.TimeFactor, 0.9, "Executions in 90.0% of the samples are as another run counted them"},
+		{826, 0, 0.9, "within-function high 0.0%, medium 0.0%, low 0.0%.\nExecutions, and with"},
 		{826, 1.6, 0, "one factor of up to 1.6, with 90 % confidence"},
 	} {
 		var b strings.Builder

@@ -137,7 +137,7 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), atClock(h.Clock), list(h.Confidence), list(h.Within))
 	if told := toldFactor(h.CommonFactor); err == nil && told != "" {
 		_, err = Fprintf(w, style, "%s\n", told)
-	} else if told := toldCounted(h.counted); err == nil && told != "" {
+	} else if told := toldCounted(h.CommonFactor, h.counted); err == nil && told != "" {
 		_, err = Fprintf(w, style, "%s\n", told)
 	} else if err == nil && h.CommonFactor >= infer.TimeFactor && h.Used < infer.FewTotal {
 		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %g in\n"+
@@ -160,8 +160,8 @@ func toldFactor(factor float64) string {
 
 // toldCounted says what executions may be off by where those of such a part of the samples were counted in another run, and nothing but
 // time was sampled; else it is "".
-func toldCounted(part float64) string {
-	if part == 0 {
+func toldCounted(factor, part float64) string {
+	if factor < infer.TimeFactor || part == 0 {
 		return ""
 	}
 	return fmt.Sprintf("Executions in %s of the samples are as another run counted them, times one factor that time tells: it may be off by up to %d, with 90 %% confidence.", Percent(part), infer.TimeFactor)
@@ -173,7 +173,7 @@ func ToldEntries(p *infer.Profile) string {
 	if p.CommonFactor() < infer.TimeFactor {
 		return ""
 	}
-	if told := toldCounted(p.Counted); told != "" {
+	if told := toldCounted(p.CommonFactor(), p.Counted); told != "" {
 		return told + " Others are inferred from time alone: within a factor of " + EntryFactors(p.Samples.Used) + "."
 	}
 	of := ""
