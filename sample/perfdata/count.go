@@ -217,16 +217,15 @@ func (wk *worker) send() {
 	wk.fill, wk.size = nil, 0
 }
 
-// back adds the entries of a batch that was counted to spare.
-func (w *crew) back(spare []*entry) []*entry {
+// back saves the entries of a batch that was counted.
+func (w *crew) back(save func(*entry)) {
 	select {
 	case all := <-w.used:
 		for _, l := range all {
-			spare = append(spare, l.e)
+			save(l.e)
 		}
 	default:
 	}
-	return spare
 }
 
 // end waits for the samples that are on their way.

@@ -21,28 +21,45 @@ type endless struct {
 	step        uint64
 	size        int
 	left        []byte
+	dumped      bool   // the samples have copied stacks
 	peak        uint64 // of live memory, in bytes
 	looked      int    // size when it was looked at last
 }
 
 // newEndless returns size bytes of samples on two processors, with callchains.
-func newEndless(size int) *endless {
+func newEndless(size int) *endless { return endlessOf(size, 2000, true, 0) }
+
+// endlessOf returns size bytes of rounds of n samples on two processors, which perf says it has been or not: with callchains, or
+// with copied stacks of so many words.
+func endlessOf(size, n int, said bool, words int) *endless {
 	s := &synth{}
 	a := plainAttr()
 	a.sampleType |= hasCallchain
+	if words > 0 {
+		a.sampleType = a.sampleType&^hasCallchain | hasRegsUser | hasStackUser
+		a.regsUser = 1<<regFP | 1<<regSP | 1<<regPC
+	}
 	s.attrs = []synthAttr{a}
 	p := &s.attrs[0]
 	s.mmap2(p, 1, 1, 0x400000, 0x100000, 0, buildA, "/bin/a")
 	head := s.pipe()
 	s.data = nil
-	e := &endless{head: head, size: size, step: 4000, left: head}
-	for i := range uint64(2000) {
+	e := &endless{head: head, size: size, step: 4000, left: head, dumped: words > 0}
+	half := uint64(n / 2)
+	for i := range uint64(n) {
 		e.times = append(e.times, len(s.data)+24)
-		time := 1000 + i%1000*2 + i/1000 // the second half of a round is another processor's
-		s.sample(p, synthSample{pid: 1, time: time, ip: 0x400000 + i*0x1f1%0x8000,
-			chain: []uint64{userChain, 0x400000 + i, 0x410000 + i%7, 0x420000, 0x430000}})
+		time := 1000 + i%half*2 + i/half // the second half of a round is another processor's
+		x := synthSample{pid: 1, time: time, ip: 0x400000 + i*0x1f1%0x8000,
+			chain: []uint64{userChain, 0x400000 + i, 0x410000 + i%7, 0x420000, 0x430000}}
+		if words > 0 {
+			x.stack = slices.Repeat([]uint64{0x400000 + i%7}, words)
+			x.regs = []uint64{0x7fff0008, 0x7fff0000, x.ip}
+		}
+		s.sample(p, x)
 	}
-	s.record(recordRound, 0)
+	if said {
+		s.record(recordRound, 0)
+	}
 	e.round = s.data
 	return e
 }
@@ -72,24 +89,72 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestMemory reads more than it may keep.
+// TestMemory reads more than it may keep: what it takes does not hang on the number of samples.
 func TestMemory(t *testing.T) {
-	var before runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	e := newEndless(100 << 20)
-	want := e.samples()
-	rec, err := Read(e, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	check(t, "endless", rec)
-	if rec.Samples() != uint64(want) {
-		t.Errorf("%d samples, want %d", rec.Samples(), want)
-	}
 	const limit = 16 << 20
-	if grown := int64(e.peak) - int64(before.HeapAlloc); grown > limit {
-		t.Errorf("%d bytes of memory for a recording of 100 MB, more than %d", grown, limit)
+	for _, tt := range []struct {
+		name  string
+		in    *endless
+		opt   Options
+		limit int64
+	}{
+		{"callchains", newEndless(100 << 20), Options{}, limit},
+		{"stacks, of which nobody asks for the callers", endlessOf(48<<20, 100, false, 1000), Options{}, limit},
+		{"stacks, with rounds", endlessOf(48<<20, 100, true, 1000), Options{Unwind: noTable}, limit},
+		{"stacks, without rounds", endlessOf(maxQueued+48<<20, 100, false, 1000), Options{Unwind: noTable}, maxQueued + limit},
+	} {
+		var before runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		size, want := tt.in.size, tt.in.samples()
+		rec, err := Read(tt.in, tt.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, tt.name, rec)
+		if rec.Samples() != uint64(want) {
+			t.Errorf("%s: %d samples, want %d", tt.name, rec.Samples(), want)
+		}
+		if stacks := rec.Counts[0].Stacks; len(stacks) == 0 || len(stacks[0].Frames) == 1 != (tt.in.dumped && tt.opt.Unwind == nil) {
+			t.Errorf("%s: %d stacks: callers are missing, or unasked for", tt.name, len(stacks))
+		}
+		if grown := int64(tt.in.peak) - int64(before.HeapAlloc); grown > tt.limit {
+			t.Errorf("%s: %d bytes of memory for a recording of %d, more than %d", tt.name, grown, size, tt.limit)
+		}
+	}
+}
+
+// noTable knows nothing of an image: callers are found by frame pointers.
+func noTable(sample.ImageID) *unwind.Table { return nil }
+
+// TestSpareDumps: entries that wait for something else come to have no room for stacks, one after the other, and room for a stack is
+// about what it takes.
+func TestSpareDumps(t *testing.T) {
+	q := queue{deliver: func(*entry) bool { return false }}
+	stack := make([]byte, maxSpareDump)
+	n := uint64(2 * maxSpareDumps / len(stack))
+	for i := range n {
+		e := q.entry()
+		e.time = 1 + i
+		q.add(e)
+	}
+	for i := range n {
+		q.flush(1 + i)
+		e := q.entry()
+		e.keepDump(stack)
+		q.add(e) // at once: it has no time
+	}
+	room := 0
+	for _, e := range q.spare {
+		room += cap(e.dump)
+	}
+	if room != q.dumps || room > maxSpareDumps || room < maxSpareDumps/2 {
+		t.Errorf("%d entries have %d bytes of room for stacks, %d as counted; at most %d may be", len(q.spare), room, q.dumps, maxSpareDumps)
+	}
+	e := q.entry()
+	e.keepDump(stack)
+	if e.keepDump(stack[:100]); len(e.dump) != 100 || cap(e.dump) > 200 {
+		t.Errorf("a stack of %d bytes in room for %d", len(e.dump), cap(e.dump))
 	}
 }
 

@@ -20,7 +20,7 @@ const maxQueued = 128 << 20
 // before can go (process_finished_round in perf's session.c).
 type queue struct {
 	deliver func(*entry) (kept bool)
-	refill  func([]*entry) []*entry // adds entries that were kept and are not needed any more; nil if none are
+	refill  func(save func(*entry)) // saves entries that were kept and are not needed any more; nil if none are
 	waiting []queued
 	seq     uint64 // keeps records of equal time in the order of the file
 	sorted  bool   // waiting is in order
@@ -30,6 +30,7 @@ type queue struct {
 	passed  uint64 // time of the latest record delivered
 	late    uint64 // records that came after a later one had been delivered
 	spare   []*entry
+	dumps   int // room for stacks of the spare entries, in bytes
 }
 
 type queued struct {
@@ -40,11 +41,12 @@ type queued struct {
 // entry returns an empty entry to fill and add.
 func (q *queue) entry() *entry {
 	if len(q.spare) == 0 && q.refill != nil {
-		q.spare = q.refill(q.spare)
+		q.refill(q.save)
 	}
 	if n := len(q.spare); n > 0 {
 		e := q.spare[n-1]
 		q.spare = q.spare[:n-1]
+		q.dumps -= cap(e.dump)
 		return e
 	}
 	return new(entry)
@@ -107,16 +109,38 @@ func (q *queue) flush(until uint64) {
 func (q *queue) hand(e *entry) {
 	if !q.deliver(e) {
 		e.empty()
-		q.spare = append(q.spare, e)
+		q.save(e)
 	}
+}
+
+// save keeps an empty entry for another record.
+func (q *queue) save(e *entry) {
+	if q.dumps+cap(e.dump) > maxSpareDumps {
+		e.dump = nil
+	}
+	q.dumps += cap(e.dump)
+	q.spare = append(q.spare, e)
 }
 
 // maxSpare is how many addresses of a chain or a branch stack an empty entry has room for.
 // Those of default depths, and what processors record, fit.
 const maxSpare = 256
 
-// maxSpareDump is likewise of the bytes of a stack: those that perf copies by itself fit.
-const maxSpareDump = 8 << 10
+// maxSpareDump is likewise of the bytes of a stack: those that perf copies by itself fit. maxSpareDumps is of all spare entries: where
+// hundreds of thousands waited, most of them for something else, each would come to have such room in time.
+const (
+	maxSpareDump  = 8 << 10
+	maxSpareDumps = 16 << 20
+)
+
+// keepDump copies a stack into e. Room that it had is used unless that is more than twice what it takes: who bounds entries by
+// their size has not counted it.
+func (e *entry) keepDump(b []byte) {
+	if n := cap(e.dump); n > 2*len(b) || n < len(b) {
+		e.dump = make([]byte, 0, len(b))
+	}
+	e.dump = append(e.dump[:0], b...)
+}
 
 // empty makes e fit to be filled again.
 func (e *entry) empty() {

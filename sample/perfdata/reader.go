@@ -223,7 +223,7 @@ func (r *reader) kernelRecord(rec record) error {
 func (r *reader) decode(rec record, e *entry) error {
 	if rec.typ == recordSample {
 		c := &cursor{b: rec.body, big: r.big}
-		rest, err := decodeSample(c, &e.ev.attr, r.depth, e)
+		rest, err := decodeSample(c, &e.ev.attr, r.depth, r.opt.Unwind != nil, e)
 		if rest > 0 {
 			r.notes.leftOver++
 		}

@@ -70,8 +70,9 @@ func (e *entry) mode() uint16 { return e.misc & miscModeMask }
 
 // decodeSample reads a SAMPLE record. Its fields come in the order of
 // perf_output_sample in kernel/events/core.c, which is that of the comment in
-// the UAPI header but for AUX, the last. It returns how many bytes were left over.
-func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error) {
+// the UAPI header but for AUX, the last. Stacks are kept if dumps says so: they take most of
+// the memory. It returns how many bytes were left over.
+func decodeSample(c *cursor, a *attr, depth int, dumps bool, e *entry) (rest int, err error) {
 	st := a.sampleType
 	e.pid, e.tid, e.cpu = noPID, noPID, noPID
 	if st&hasIdentifier != 0 {
@@ -113,7 +114,7 @@ func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error)
 	if st&hasBranches != 0 {
 		decodeBranches(c, a, e)
 	}
-	known := decodeTail(c, a, depth, e)
+	known := decodeTail(c, a, depth, dumps, e)
 	if c.err != nil || !known {
 		return 0, c.err
 	}
@@ -221,7 +222,7 @@ func decodeBranches(c *cursor, a *attr, e *entry) {
 }
 
 // decodeTail passes over the fields after the branch stack, but for what tells of callers, and reports whether it knew them all.
-func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
+func decodeTail(c *cursor, a *attr, depth int, dumps bool, e *entry) (known bool) {
 	st := a.sampleType
 	known = st&^knownSampleType == 0
 	if st&hasRegsUser != 0 {
@@ -234,8 +235,8 @@ func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
 			used := c.u64("user stack size used")
 			b = b[:min(used, uint64(len(b)))]
 		}
-		if depth > 1 && e.regs.SP != 0 && !c.big {
-			e.dump = append(e.dump[:0], b...)
+		if dumps && depth > 1 && e.regs.SP != 0 && !c.big {
+			e.keepDump(b)
 		}
 		for i := range e.top {
 			if depth > 1 && len(b) >= 8 {
