@@ -348,6 +348,7 @@ func (w *work) chained(i int) bool {
 	if w.exp.Insts[i].Class&image.Load == 0 || !w.ops[i].Writes.Has(w.ops[i].Address) {
 		return false
 	}
+	w.read()
 	if m, ok := w.memory(i); ok && (w.onStack(m) || m.Constant()) {
 		return false
 	}

@@ -282,7 +282,7 @@ func (x *Explainer) Model() *machine.Model { return x.model }
 type depth uint8
 
 const (
-	untilStalls depth = iota // the time of each instruction, and what of it is a stall
+	untilStalls depth = iota // the time of each instruction, and what of it is a stall; of blocks without time, how many there are
 	untilCauses              // and what may explain that
 	whole                    // and what the model has at least of blocks without time
 )
@@ -302,7 +302,8 @@ func (x *Explainer) ExplainTime(ip *infer.ImageProfile, r *infer.Result) *Explan
 // Least, Why, On and Unit are left out.
 func (x *Explainer) All() iter.Seq2[*infer.ImageProfile, *Explanation] { return x.each(untilCauses) }
 
-// Stalls is All without causes, which are most of the work: of stalls it has the cycles, and of procedures no Summary.
+// Stalls is All without causes, which are most of the work: of stalls it has the cycles, and of procedures no Summary. Of blocks
+// without time it has as many instructions as All, and tells nothing of them.
 func (x *Explainer) Stalls() iter.Seq2[*infer.ImageProfile, *Explanation] { return x.each(untilStalls) }
 
 // each explains all procedures with samples, by image and address, several at once.
@@ -342,7 +343,7 @@ func (x *Explainer) each(far depth) iter.Seq2[*infer.ImageProfile, *Explanation]
 
 // explain says where the time of r went, so far. Unless the whole is asked for, blocks without time are not scheduled.
 func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, far depth) *Explanation {
-	w := x.newWork(ip, r, far == whole)
+	w := x.newWork(ip, r, far)
 	w.charge()
 	// From here on the time of every sample is at the instruction that was waited for.
 	w.stall()
@@ -375,21 +376,22 @@ var levelError = [...]float64{infer.None: infer.TimeFactor, infer.Low: infer.Tim
 // work is what it takes to explain one procedure.
 type work struct {
 	*Explainer
-	im    *image.Image
-	ipKey sample.ImageID
-	r     *infer.Result
-	exp   *Explanation
-	ops   []image.Operands     // as exp.Insts
-	mem   []operand            // likewise
-	first []int                // of each block: its first instruction; then how many there are
-	uops  []int                // of each block
-	next  [][]passage          // of each instruction that time was charged to: where the samples were
-	seen  []int                // blocks that the present search has been in
-	frame int                  // register that is a frame pointer; -1 if there is none
-	steps map[image.Addr]int64 // constants of instructions, if asked for
-	reach *reach               // how far addresses move, if asked for
-	leaks bool                 // addresses in the frame leave the stack and the frame pointer
-	miss  map[int]misses       // of the branches at the ends of blocks, as far as they were asked for: each out-edge asks
+	im     *image.Image
+	ipKey  sample.ImageID
+	r      *infer.Result
+	exp    *Explanation
+	ops    []image.Operands     // as exp.Insts
+	mem    []operand            // likewise
+	first  []int                // of each block: its first instruction; then how many there are
+	uops   []int                // of each block
+	next   [][]passage          // of each instruction that time was charged to: where the samples were
+	seen   []int                // blocks that the present search has been in
+	frame  int                  // register that is a frame pointer; -1 if there is none
+	steps  map[image.Addr]int64 // constants of instructions, if asked for
+	reach  *reach               // how far addresses move, if asked for
+	unread bool                 // instructions of blocks without time are yet to be read, and the frame pointer to be found
+	leaks  bool                 // addresses in the frame leave the stack and the frame pointer
+	miss   map[int]misses       // of the branches at the ends of blocks, as far as they were asked for: each out-edge asks
 }
 
 // operand is the memory operand of an instruction, as far as it was asked for.
@@ -409,7 +411,7 @@ type passage struct {
 	called bool    // back from a call
 }
 
-func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, all bool) *work {
+func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, far depth) *work {
 	w := &work{Explainer: x, im: ip.Image, ipKey: ip.ID.Key(), r: r, exp: &Explanation{Result: r, perSample: x.perSample}}
 	n := 0
 	for i := range r.Proc.Blocks {
@@ -425,9 +427,19 @@ func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, all bool) *
 		w.exp.off[b] = levelError[r.Block[b].Conf]
 		block, first := &r.Proc.Blocks[b], len(w.ops)
 		w.first = append(w.first, first)
+		timed := w.hasTime(b)
+		if !timed && far == untilStalls { // nothing is charged to it: what it has is read if it is asked for
+			w.unread = true
+			for range block.Insts {
+				w.exp.Insts = append(w.exp.Insts, InstTime{Block: b, N: r.Block[b].N})
+				w.ops = append(w.ops, image.Operands{})
+			}
+			w.uops = append(w.uops, 0)
+			continue
+		}
 		insts, w.ops = w.im.AppendOperands(insts[:0], w.ops, block)
 		s := &machine.Schedule{Insts: make([]machine.Slot, len(insts))}
-		if all || w.hasTime(b) {
+		if far == whole || timed {
 			s = x.model.ScheduleOf(insts, w.ops[first:], block)
 		} else if r.Block[b].N > 0 {
 			s.Uops = x.model.Uops(insts, w.ops[first:])
@@ -455,8 +467,31 @@ func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, all bool) *
 	w.first = append(w.first, len(w.exp.Insts))
 	w.next = make([][]passage, len(w.exp.Insts))
 	w.mem = make([]operand, len(w.exp.Insts))
-	w.frame = w.framePointer()
+	if !w.unread {
+		w.frame = w.framePointer()
+	}
 	return w
+}
+
+// read reads what newWork has not.
+func (w *work) read() {
+	if !w.unread {
+		return
+	}
+	w.unread = false
+	var insts []image.Inst
+	var ops []image.Operands
+	for b := range w.r.Proc.Blocks {
+		if w.hasTime(b) {
+			continue
+		}
+		insts, ops = w.im.AppendOperands(insts[:0], ops[:0], &w.r.Proc.Blocks[b])
+		for i := range min(len(insts), w.first[b+1]-w.first[b]) {
+			w.exp.Insts[w.first[b]+i].Inst = insts[i]
+			w.ops[w.first[b]+i] = ops[i]
+		}
+	}
+	w.frame = w.framePointer()
 }
 
 // hasTime reports whether time may be charged to instructions of block b: it has samples, or

@@ -134,7 +134,10 @@ const (
 // there, and retires in order, no more than a width of them in one cycle. Where the
 // block is no loop, other code runs between its executions, so much that the block
 // begins at each place of a group equally often.
-func (p *plan) retire(s *Schedule) {
+func (p *plan) retire(s *Schedule) { p.retireBy(s, p.period(s)) }
+
+// retireBy is retire where the executions repeat after so many, if they stand the same then; 0 is unknown.
+func (p *plan) retireBy(s *Schedule, period int) {
 	n := len(p.steps)
 	at, before := p.now, p.before
 	on, waits := make([]int, n), make([]int, n)
@@ -142,7 +145,20 @@ func (p *plan) retire(s *Schedule) {
 	other := p.between()
 	gap := float64(other) / float64(p.m.Width.Dispatch)
 	total := 0.0
+	var then standing // where it stood when the first execution that counts began
 	for r := range warmUp + counted {
+		if n := r - warmUp; n == 0 && period > 0 {
+			then = standing{q, append(p.then[:0], at...)}
+			p.then = then.at
+		} else if n > 0 && n == period && then.is(&q, at, float64(period)*(s.Cycles+gap)) {
+			// From here on all goes as it went since then: what was counted comes again and again.
+			for i := range p.steps {
+				s.Insts[i].Least *= float64(counted / period)
+				waits[i] *= counted / period
+			}
+			total *= float64(counted / period)
+			break
+		}
 		at, before = before, at
 		begin := float64(r) * (s.Cycles + gap)
 		p.pace(s, at, before, begin, r > 0, on)
@@ -163,6 +179,52 @@ func (p *plan) retire(s *Schedule) {
 		}
 	}
 	p.explain(s, waits, total)
+}
+
+// period is after how many executions they begin in the same part of a cycle again: 0 if it is not known, or arithmetic would not
+// be exact.
+func (p *plan) period(s *Schedule) int {
+	const parts = 16
+	cycles := s.Cycles + float64(p.between())/float64(p.m.Width.Dispatch)
+	exact := func(x float64) bool { return x*parts == math.Floor(x*parts) && x < 1<<20 }
+	if w := p.m.Width.Dispatch; w&(w-1) != 0 || w > parts || !exact(s.Cycles) || !exact(cycles) {
+		return 0
+	}
+	for i := range p.steps {
+		if !exact(p.steps[i].latency) {
+			return 0
+		}
+	}
+	for i := range p.deps {
+		if !exact(p.deps[i].wait) {
+			return 0
+		}
+	}
+	for _, n := range [...]int{1, 2, 3, 4, 6, 8, 12} { // of what is counted
+		if x := float64(n) * cycles; x == math.Floor(x) {
+			return n
+		}
+	}
+	return 0
+}
+
+// standing is where retirement stands, and when the steps of the execution before started.
+type standing struct {
+	retirement
+	at []float64
+}
+
+// is reports whether q and at are where t was, so many cycles later.
+func (t *standing) is(q *retirement, at []float64, later float64) bool {
+	if q.clock != t.clock+later || q.room != t.room {
+		return false
+	}
+	for i := range at {
+		if at[i] != t.at[i]+later {
+			return false
+		}
+	}
+	return true
 }
 
 // between returns how many micro-operations of other code run between two executions

@@ -264,6 +264,7 @@ type plan struct {
 	loop  bool
 
 	now, before []float64 // scratch of start times, by step
+	then        []float64 // likewise, of an execution that others are compared with
 }
 
 // step is an instruction with its costs added up.

@@ -225,6 +225,7 @@ func TestReal(t *testing.T) {
 	for _, path := range []string{"../../testdata/mix/mix", "/usr/aarch64-linux-gnu/lib/libm.so.6"} {
 		t.Run(path, func(t *testing.T) {
 			im, _ := open(t, path)
+			repeat := 0
 			for _, m := range embeddedModels() {
 				if m.Arch != im.Arch {
 					continue
@@ -242,14 +243,39 @@ func TestReal(t *testing.T) {
 						if !reflect.DeepEqual(s, m.Schedule(im, &p.Blocks[j])) {
 							t.Fatalf("%s: %s: block %#x: another schedule the second time", m.Name, p.Name, uint64(p.Blocks[j].Start))
 						}
+						insts, ops := im.AppendOperands(nil, nil, &p.Blocks[j])
+						if each, period := unrolled(m, insts, ops, s.Loop); !reflect.DeepEqual(s, each) {
+							t.Fatalf("%s: %s: block %#x: another schedule where each of its executions is followed", m.Name, p.Name, uint64(p.Blocks[j].Start))
+						} else if period > 0 {
+							repeat++
+						}
 						if c := m.Cycles(im, &p.Blocks[j]); c != s.Cycles {
 							t.Fatalf("%s: %s: block %#x: %g cycles, by its schedule %g", m.Name, p.Name, uint64(p.Blocks[j].Start), c, s.Cycles)
 						}
 					}
 				}
 			}
+			if repeat == 0 {
+				t.Error("the executions of no block repeat")
+			}
 		})
 	}
+}
+
+// unrolled returns the schedule of a block by following each of its executions, and after how many they may repeat.
+func unrolled(m *Model, insts []image.Inst, ops []image.Operands, loop bool) (*Schedule, int) {
+	s := m.schedule(insts, ops, loop)
+	if m.InOrder {
+		return s, 0
+	}
+	p := &plan{m: m}
+	p.set(insts, ops, loop)
+	for i := range s.Insts {
+		s.Insts[i] = Slot{Addr: s.Insts[i].Addr}
+	}
+	p.retireBy(s, 0)
+	p.blame(s)
+	return s, p.period(s)
 }
 
 // BenchmarkSchedule has decoding in it.
@@ -311,8 +337,12 @@ func FuzzSchedule(f *testing.F) {
 		insts, ops := anyProgram(b)
 		for _, m := range embeddedModels() {
 			for _, loop := range []bool{false, true} {
-				if err := m.schedule(insts, ops, loop).Check(); err != nil {
+				s := m.schedule(insts, ops, loop)
+				if err := s.Check(); err != nil {
 					t.Fatalf("%s: loop %t: %v", m.Name, loop, err)
+				}
+				if each, _ := unrolled(m, insts, ops, loop); !reflect.DeepEqual(s, each) {
+					t.Fatalf("%s: loop %t: %v, by following each execution %v", m.Name, loop, s, each)
 				}
 			}
 		}

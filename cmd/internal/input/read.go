@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -282,7 +283,9 @@ func (s *Session) decode(in io.Reader, name string, into *sum) (*sample.Recordin
 		if into != nil {
 			return nil, into.decode(all)
 		}
-		return sample.Decode(all)
+		rec, err := sample.Decode(all)
+		s.from = readFrom{rec, sha256.Sum256(all)}
+		return rec, err
 	case sample.FormatPerf, sample.FormatPerfPipe:
 		return perfdata.Read(in, perfdata.Options{StackDepth: s.opt.StackDepth, Unwind: s.unwinding(), Warn: func(msg string) { s.notify.Warn("%s: %s", name, msg) }})
 	case sample.FormatPprof:

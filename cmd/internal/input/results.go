@@ -50,13 +50,23 @@ const (
 
 type opener func(sample.ImageID) (*image.Image, error)
 
-// infer is infer.Infer.
-func (d Results) infer(ctx context.Context, rec *sample.Recording, open opener, opt infer.Options) (*infer.Profile, error) {
+// A readFrom is a recording that was read from bytes of the stored form, and their sum, which says all that is in it. It says so
+// as long as nobody changes the recording.
+type readFrom struct {
+	rec *sample.Recording
+	sum [sha256.Size]byte
+}
+
+// of reports whether rec is what was read.
+func (s *readFrom) of(rec *sample.Recording) bool { return s.rec != nil && s.rec == rec }
+
+// infer is infer.Infer. What from is of need not be encoded to be known.
+func (d Results) infer(ctx context.Context, rec *sample.Recording, from readFrom, open opener, opt infer.Options) (*infer.Profile, error) {
 	anew := func() (*infer.Profile, error) { return infer.Infer(ctx, rec, open, opt) }
 	if d == "" || !opt.Keepable() {
 		return anew()
 	}
-	key, ok := resultKey(ctx, rec, open, opt)
+	key, ok := resultKey(ctx, rec, from, open, opt)
 	if !ok {
 		return anew()
 	}
@@ -91,7 +101,7 @@ var self = sync.OnceValue(func() string {
 
 // resultKey returns the key of what is inferred of a recording, and whether all that it is made of can be told. It opens the
 // images that Infer would.
-func resultKey(ctx context.Context, rec *sample.Recording, open opener, opt infer.Options) (key [sha256.Size]byte, ok bool) {
+func resultKey(ctx context.Context, rec *sample.Recording, from readFrom, open opener, opt infer.Options) (key [sha256.Size]byte, ok bool) {
 	if self() == "" {
 		return key, false
 	}
@@ -106,7 +116,13 @@ func resultKey(ctx context.Context, rec *sample.Recording, open opener, opt infe
 	}
 	say(self())
 	say(fmt.Sprintf("%q %q %v %v %v", event, opt.Model, opt.NoCallers, opt.Part, opt.Only != nil))
-	h.Write(rec.Encode())
+	if from.of(rec) {
+		say("stored")
+		h.Write(from.sum[:])
+	} else {
+		say("encoded")
+		h.Write(rec.Encode())
+	}
 	for _, id := range images {
 		im, err := open(id)
 		if ctx.Err() != nil {

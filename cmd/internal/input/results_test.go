@@ -123,9 +123,13 @@ func TestResultKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		key, ok := resultKey(context.Background(), s.Recording, s.Open, opt)
-		if !ok {
-			t.Fatal("no key")
+		if s.from.of(s.Recording) != (times == 1) {
+			t.Errorf("%d files: a recording is taken for one file", times)
+		}
+		key, ok := resultKey(context.Background(), s.Recording, s.from, s.Open, opt)
+		encoded, ok2 := resultKey(context.Background(), s.Recording, readFrom{}, s.Open, opt)
+		if !ok || !ok2 || (key == encoded) == (times == 1) {
+			t.Fatalf("no key, or that of another way to say what is in %d files", times)
 		}
 		return key
 	}
@@ -154,8 +158,31 @@ func TestResultKey(t *testing.T) {
 			t.Errorf("the key %d is one of those before", i)
 		}
 	}
-	if _, ok := resultKey(context.Background(), &sample.Recording{}, func(sample.ImageID) (*image.Image, error) { return nil, ErrNotFound }, infer.Options{}); ok {
+	if _, ok := resultKey(context.Background(), &sample.Recording{}, readFrom{}, func(sample.ImageID) (*image.Image, error) { return nil, ErrNotFound }, infer.Options{}); ok {
 		t.Error("nothing to infer from has a key")
+	}
+}
+
+// TestResultKeyTaken: a recording that samples were taken from is not what the file has.
+func TestResultKeyTaken(t *testing.T) {
+	rec, err := sample.Decode([]byte(testtool.Read(t, filepath.Join(mixDir, "samples.bfr"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, vdso := range []uint64{0, 1} {
+		if vdso > 0 {
+			c := rec.Counts[0]
+			c.AddSample(c.Image(sample.ImageID{Path: "[vdso]"}), 0x100, vdso)
+		}
+		path := testtool.Write(t, t.TempDir(), "rec", string(rec.Encode()))
+		s, err := Infer(context.Background(), []string{path}, Options{Symfs: []string{mixDir}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if s.from.of(s.Recording) != (vdso == 0) {
+			t.Errorf("%d samples taken from it: the recording is what the file has: %t", vdso, vdso > 0)
+		}
 	}
 }
 

@@ -60,6 +60,7 @@ type Session struct {
 	stores []store.Store  // that were read
 	truths []weighedTruth // exact counts that were read, and are to be put to images
 	only   *program       // that was inferred alone; nil if all was
+	from   readFrom       // what was read last
 }
 
 // New makes a session without a recording: it looks images up, and reads sets.
@@ -177,7 +178,9 @@ func (s *Session) Infer(ctx context.Context) error {
 		s.notify.Progress("inferring from %d samples: %d%%", rec.Samples(), 100*done/total)
 	}
 	sampled := rec.ByImage()
-	s.Named = TakeNamed(rec, s.Open)
+	if s.Named = TakeNamed(rec, s.Open); len(s.Named) > 0 {
+		s.from = readFrom{} // it was more
+	}
 	s.tellKernel(sampled)
 	s.finder.ctx = ctx
 	if s.opt.Only != "" {
@@ -218,7 +221,7 @@ func (s *Session) Infer(ctx context.Context) error {
 // profile infers what ran, or says where threads were that waited, of which nothing is inferred.
 func (s *Session) profile(ctx context.Context) (*infer.Profile, error) {
 	if !s.waits() {
-		return s.opt.Keep.infer(ctx, s.Recording, s.Open, s.opt.Infer)
+		return s.opt.Keep.infer(ctx, s.Recording, s.from, s.Open, s.opt.Infer)
 	}
 	placed, err := infer.PlaceSamples(ctx, s.Recording, s.Open, s.opt.Infer)
 	if err != nil {
