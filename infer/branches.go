@@ -22,6 +22,8 @@ type observation struct {
 	none bool // there were none: logN is not set, and less than one is as good
 	real bool // the executions are those of the recording, not of another run up to a factor
 
+	steady bool // they are told by the samples of this block alone; see problem.steady
+
 	common float64 // least standard deviation of what all of a procedure have in common
 
 	// Where of > 0, it is the share of one of the two out-edges of a block that is

@@ -153,8 +153,10 @@ func (pr *posed) run(keep bool) []spread {
 	}
 	sd := pr.spread(x, keep)
 	scale := pr.scaleSD()
-	for i := range sd {
-		sd[i].scale = scale
+	for i, q := range pr.probs {
+		if !q.waitless() {
+			sd[i].scale = scale
+		}
 	}
 	pr.each(func(i int) { pr.results[i].fill(pr.probs[i], sd[i]) })
 	return sd

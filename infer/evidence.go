@@ -23,6 +23,9 @@ func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCoun
 	if pr.par.risks {
 		pr.risk(prof, model)
 	}
+	if pr.par.timed && !model.InOrder {
+		pr.steady(prof, model)
+	}
 	if model.InOrder && (prof.Event.Unit == "ns" || prof.Event.Unit == "cycles") {
 		pr.schedule(prof, model)
 	}

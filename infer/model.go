@@ -360,6 +360,11 @@ func (q *problem) rescaleCosts(by float64) {
 	for b, n := range q.system { // which takes what it takes, whatever the program waits for
 		q.cost[b] += n * (1 - 1/by)
 	}
+	for _, o := range q.known {
+		if o.steady { // likewise
+			q.cost[o.block] *= by
+		}
+	}
 }
 
 // allocate makes the lists of q, for its flow and branch.

@@ -243,9 +243,9 @@ func disturbMultiways(ms []multiway, rng *rand.Rand) []multiway {
 	return ms
 }
 
-// counted reports whether executions of q are known.
+// counted reports whether executions of q are known, by more than its own samples.
 func (q *problem) counted() bool {
-	return slices.ContainsFunc(q.known, func(o observation) bool { return o.real })
+	return slices.ContainsFunc(q.known, func(o observation) bool { return o.real && !o.steady })
 }
 
 // setLevel sets what executions are of visits, as expected: what they are in the procedures with known

@@ -1012,7 +1012,7 @@ func (w *work) blameOp(i, k int, score float64) {
 		case Microcode:
 			w.accuse(i, Microcode, in.Addr, unbounded, score)
 		case Divider:
-			w.accuse(i, Divider, in.Addr, 2*latency+slowDivide, score)
+			w.suspect(i, Divider, in.Addr, 2*latency+slowDivide, latency, score)
 		case Multiplier:
 			w.accuse(i, Multiplier, in.Addr, 2*latency, score/2)
 		}

@@ -17,6 +17,9 @@ import (
 const (
 	// fewReplayed is of how many executions models tell something.
 	fewReplayed = 20
+	// neverNear is the part of accesses, not known to hit the first caches, from which on data is taken to be used once: what walks
+	// cannot tell is then as far as what they can.
+	neverNear = 0.9
 	// hiddenWalks: of what happens in none of n walks, 3/n of the time may be, with 95 % confidence. Walks
 	// begin in proportion to time, and those of a phase that none began in explain no more than its time.
 	hiddenWalks = 3
@@ -116,7 +119,11 @@ func (w *work) weighReplayed(i int, c Cause, from image.Addr, most, expected, sc
 				score = max(score, likely)
 			}
 		}
-		most, expected = bound(p, float64(2*mem.DRAM), p.cycles(usual, float64(mem.L2)))
+		unknown := float64(mem.L2)
+		if p.did+p.unknown > neverNear { // even what loops use is new each time
+			unknown = usual
+		}
+		most, expected = bound(p, float64(2*mem.DRAM), p.cycles(usual, unknown))
 	case DTLB:
 		if r.Accesses < fewReplayed {
 			break

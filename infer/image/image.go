@@ -109,6 +109,11 @@ func (p *Proc) Dispatches(b int) bool {
 	return len(out) >= severalTargets && p.Edges[out[0]].Kind == Indirect
 }
 
+// Loops reports whether an edge leads from block b to itself.
+func (p *Proc) Loops(b int) bool {
+	return slices.ContainsFunc(p.Blocks[b].Out, func(e int) bool { return p.Edges[e].To == b })
+}
+
 // Exit says how control leaves the procedure at the end of a block.
 type Exit uint8
 
