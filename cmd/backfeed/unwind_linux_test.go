@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"os"
@@ -9,8 +10,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
@@ -114,16 +119,83 @@ func unwound(t *testing.T, lasts time.Duration, opt collect.SystemOptions) *samp
 	return rec
 }
 
-// TestUnwindCopied: of the same program's stacks, which perf record --call-graph dwarf has copied, usertime has the callers.
+// TestUnwindCopied: of the same program's stacks, which the kernel has copied for perf record --call-graph dwarf, usertime has the callers.
 func TestUnwindCopied(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skip("stacks that perf copied are unwound on x86-64 alone")
+	testtool.Live(t, "records")
+	exe := program(t, "deep")
+	t.Run("perf", func(t *testing.T) {
+		perf, data := testtool.Path(t, "perf"), filepath.Join(t.TempDir(), "perf.data")
+		out, err := exec.Command(perf, "record", "-q", "-e", "cpu-clock:u", "-F", "999", "--call-graph", "dwarf,16384", "-o", data, "--", "timeout", "3", exe).CombinedOutput()
+		if _, missing := os.Stat(data); missing != nil {
+			t.Skipf("perf cannot record here: %v\n%s", err, out)
+		}
+		checkCopied(t, exe, data)
+	})
+	t.Run("the kernel", func(t *testing.T) {
+		data := filepath.Join(t.TempDir(), "perf.data")
+		if err := os.WriteFile(data, copiedStacks(t, exe, 2*time.Second), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		checkCopied(t, exe, data)
+	})
+}
+
+// copiedStacks records a program for so long as perf record --call-graph dwarf does, and returns what perf would write to a pipe.
+func copiedStacks(t *testing.T, exe string, lasts time.Duration) []byte {
+	t.Helper()
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: 5_000_000,
+		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER,
+		Bits: unix.PerfBitDisabled | unix.PerfBitEnableOnExec | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | unix.PerfBitMmap | unix.PerfBitMmap2 |
+			unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask | unix.PerfBitSampleIDAll,
+		Sample_regs_user: map[string]uint64{"amd64": 0xff0fff, "arm64": 1<<33 - 1}[runtime.GOARCH], Sample_stack_user: 16 << 10,
 	}
-	perf, exe, data := testtool.Path(t, "perf"), program(t, "deep"), filepath.Join(t.TempDir(), "perf.data")
-	out, err := exec.Command(perf, "record", "-q", "-e", "cpu-clock:u", "-F", "999", "--call-graph", "dwarf,16384", "-o", data, "--", "timeout", "3", exe).CombinedOutput()
-	if _, missing := os.Stat(data); missing != nil {
-		t.Skipf("perf cannot record here: %v\n%s", err, out)
+	attr.Size = uint32(unsafe.Sizeof(attr))
+	// The event is of the shell, which becomes the program when it is told so.
+	cmd := exec.Command("sh", "-c", `read go; exec "$0"`, exe)
+	start, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	fd, err := unix.PerfEventOpen(&attr, cmd.Process.Pid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		t.Skipf("the kernel copies no stacks here: %v", err)
+	}
+	defer unix.Close(fd)
+	const pages = 64 // 17 samples; that many an unprivileged user may lock
+	ring, err := unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(ring)
+
+	b := binary.LittleEndian.AppendUint64([]byte("PERFILE2"), 16) // the file's head, then the event, as HEADER_ATTR
+	b = binary.LittleEndian.AppendUint32(b, 64)
+	b = binary.LittleEndian.AppendUint32(b, (8+attr.Size)<<16)
+	b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&attr)), attr.Size)...)
+	page, records := (*unix.PerfEventMmapPage)(unsafe.Pointer(&ring[0])), ring[os.Getpagesize():]
+	if _, err := start.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(lasts); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		head := atomic.LoadUint64(&page.Data_head)
+		for at := page.Data_tail; at < head; {
+			from := at % uint64(len(records))
+			part := records[from:min(from+head-at, uint64(len(records)))]
+			b, at = append(b, part...), at+uint64(len(part))
+		}
+		atomic.StoreUint64(&page.Data_tail, head)
+	}
+	return b
+}
+
+// checkCopied holds stacks of testdata/deep.c that were copied to the ways in which its busy function is called.
+func checkCopied(t *testing.T, exe, data string) {
+	t.Helper()
 	var doc report.Usertime
 	if err := json.Unmarshal([]byte(must(t, "prof", data, "--experiment", "usertime", "--format", "json")), &doc); err != nil {
 		t.Fatal(err)
@@ -219,7 +291,8 @@ func wayOf(names []string) string {
 	case "spin compare libc.so.6 sorted main libc.so.6 _start":
 		return "library"
 	case "spin handle libc.so.6 signalled main libc.so.6 _start",
-		"spin handle " + vdso + " libc.so.6 signalled main libc.so.6 _start": // on AArch64, where that is what a handler returns to
+		"spin handle " + vdso + " libc.so.6 signalled main libc.so.6 _start", // on AArch64, where that is what a handler returns to
+		"spin handle ? libc.so.6 signalled main libc.so.6 _start":            // of perf.data, which has no image for it
 		return "signal"
 	case vdso + " " + libc + " timed main libc.so.6 _start", vdso + " timed main libc.so.6 _start": // which may jump there
 		return "clock"

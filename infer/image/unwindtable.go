@@ -38,7 +38,8 @@ func UnwindTable(f *os.File, limit int) ([]unwind.Row, error) {
 func (im *Image) Unwinding() *unwind.Table {
 	const most = 1 << 22 // 32 MB; libLLVM has 2 million
 	rows, _ := im.unwindTable(most)
-	return &unwind.Table{Rows: rows, Frames: im.Go != ""}
+	arm := im.Arch == AArch64 // of which nearly all code keeps frame pointers (AAPCS64, 6.4.6)
+	return &unwind.Table{Rows: rows, Frames: arm || im.Go != "", AArch64: arm}
 }
 
 func (im *Image) unwindTable(limit int) ([]unwind.Row, error) {

@@ -7,12 +7,16 @@ import (
 	"backfeed/sample/unwind"
 )
 
-// A copied unwinds the stacks that perf has copied (--call-graph dwarf), of x86-64, by what is known of images.
+// A copied unwinds the stacks that perf has copied (--call-graph dwarf), by what is known of images.
 type copied struct {
 	read   func(sample.ImageID) *unwind.Table // nil: nothing is unwound
 	depth  int                                // frames of a stack
 	tables map[sample.ImageID]*unwind.Table   // that were read; nil of images of which nothing is known
 }
+
+// returnOfSignals is of the code that Linux maps into processes of AArch64: it calls nothing, so what returns there is the handler of a
+// signal. On x86-64 that returns to the C library.
+var returnOfSignals = unwind.Table{AArch64: true, Rows: []unwind.Row{{Kind: unwind.Signal}}}
 
 // unwind puts the callers of a sample into its chain, if its stack was copied. They end where the copy does, or what is known of the code.
 func (u *copied) unwind(ct *counter, t *tally, l *located) {
@@ -30,12 +34,15 @@ func (u *copied) unwind(ct *counter, t *tally, l *located) {
 	}
 	e.chain = e.chain[:0]
 	for len(e.chain) < u.depth-1 {
-		code, _ := ct.frame(t, l, at.Code())
+		code, loss := ct.frame(t, l, at.Code())
 		var table *unwind.Table
-		if code.Image != sample.Unknown {
+		switch {
+		case code.Image != sample.Unknown:
 			table = u.table(t.counts.Images[code.Image].ID)
+		case loss == sample.LostVDSO && at.Called && at.AArch64:
+			table = &returnOfSignals
 		}
-		if below := at.SP; !at.Up(table, uint64(code.Off), word) || at.Called && at.SP <= below {
+		if !at.Up(table, uint64(code.Off), word) {
 			break
 		}
 		e.chain = append(e.chain, at.PC)

@@ -19,10 +19,18 @@ var someRows = unwind.Table{Rows: []unwind.Row{
 	{Off: 0x400, Kind: unwind.End},
 }}
 
+// armRows are likewise of AArch64: a function that is a leaf at first, and where threads begin.
+var armRows = unwind.Table{AArch64: true, Rows: []unwind.Row{
+	{Off: 0, Kind: unwind.SP | unwind.Link}, {Off: 4, Kind: unwind.SP | unwind.Pair, CFA: 2, Saved: 2},
+	{Off: 0x400, Kind: unwind.End},
+}}
+
 // TestCopied: stacks that perf copied are unwound by rows, as far as the copy and the depth go.
 func TestCopied(t *testing.T) {
 	const sp = 0x7fff0000
 	known := func(sample.ImageID) *unwind.Table { return &someRows }
+	arm := func(sample.ImageID) *unwind.Table { return &armRows }
+	const x86, ofArm, signature = 0xff0fff, 1<<33 - 1, 0x55 << 48
 	for _, tt := range []struct {
 		name   string
 		ip     uint64
@@ -42,21 +50,31 @@ func TestCopied(t *testing.T) {
 		{"code in no image, by frame pointer", 0x9000, sp + 8, 0, []uint64{0, sp + 24, 0x1120, 0, 5, 0x1410}, 0, known, ""},
 		{"an image that is not known, by frame pointer", 0x1000, sp + 8, 0, []uint64{0x1777, sp + 24, 0x1120, 5, 0x1410}, 0, func(sample.ImageID) *unwind.Table { return nil }, "[0 120 410] unknown"},
 		{"nothing is unwound, the top is kept", 0x1000, 1, 0, []uint64{0x1120}, 0, nil, "[0] 120"},
-		{"no program counter", 0x1000, 1, 1<<regFP | 1<<regSP, []uint64{0x1120}, 0, known, "[0] 120"},
-		{"registers of AArch64", 0x1000, 1, 1<<33 - 1, []uint64{0x1120}, 0, known, "[0] 120"},
+		{"no program counter", 0x1000, 1, 1<<6 | 1<<7, []uint64{0x1120}, 0, known, "[0] 120"},
+		{"registers of AArch64, code of x86-64", 0x1000, 1, ofArm, []uint64{0x1120}, 0, known, ""},
+		{"AArch64, a leaf", 0x1000, sp, ofArm, []uint64{0, signature | 0x1404}, 0, arm, "[0 20 404] unknown"},
+		{"AArch64, a frame", 0x1008, 1, ofArm, []uint64{sp + 16, signature | 0x1408, 0, 0x1410}, 0, arm, "[8 408] unknown"},
+		{"AArch64, frames", 0x1008, 1, ofArm, []uint64{sp + 16, signature | 0x1008, sp + 32, 0x1008, 0, 0x1404}, 0, arm, "[8 8 8 404] unknown"},
+		{"AArch64, by frame pointers", 0x1000, sp, ofArm, []uint64{sp + 32, signature | 0x1120, 0, 0, 0, 0x1130}, 0, func(sample.ImageID) *unwind.Table { return nil }, "[0 120 130] unknown"},
+		{"AArch64, no link register", 0x1008, 1, ofArm &^ (1 << 30), []uint64{sp + 16, 0x1408}, 0, arm, ""},
+		{"AArch64 with the length of vectors", 0x1008, 1, ofArm | 1<<46, []uint64{sp + 16, 0x1408}, 0, arm, "[8 408] unknown"},
 	} {
 		s := &synth{}
 		a := plainAttr()
 		a.sampleType |= hasRegsUser | hasStackUser
 		if a.regsUser = tt.mask; tt.mask == 0 {
-			a.regsUser = 0xff0fff
+			a.regsUser = x86
 		}
 		s.attrs = []synthAttr{a}
 		s.mmap2(&a, 1, 10, 0x1000, 0x1000, 0, nil, "/bin/a")
+		values := map[int]uint64{6: tt.fp, 7: sp, 8: tt.ip}
+		if tt.mask > x86 {
+			values = map[int]uint64{29: tt.fp, 30: signature | 0x1020, 31: sp, 32: tt.ip}
+		}
 		var regs []uint64
 		for n := range 64 {
 			if a.regsUser>>n&1 != 0 {
-				regs = append(regs, map[int]uint64{regFP: tt.fp, regSP: sp, regPC: tt.ip}[n])
+				regs = append(regs, values[n])
 			}
 		}
 		s.sample(&a, synthSample{pid: 1, time: 20, ip: tt.ip, stack: tt.stack, regs: regs})

@@ -37,7 +37,7 @@ func endlessOf(size, n int, said bool, words int) *endless {
 	a.sampleType |= hasCallchain
 	if words > 0 {
 		a.sampleType = a.sampleType&^hasCallchain | hasRegsUser | hasStackUser
-		a.regsUser = 1<<regFP | 1<<regSP | 1<<regPC
+		a.regsUser = 1<<x86Regs.fp | 1<<x86Regs.sp | 1<<x86Regs.pc
 	}
 	s.attrs = []synthAttr{a}
 	p := &s.attrs[0]

@@ -22,7 +22,7 @@ type Options struct {
 	// instruction included: 0 is 8, a negative number is no stacks at all.
 	StackDepth int
 
-	// Unwind, if set, returns what is known of an image, or nil: stacks that perf copied (--call-graph dwarf, x86-64) are unwound
+	// Unwind, if set, returns what is known of an image, or nil: stacks that perf copied (--call-graph dwarf) are unwound
 	// by it. Several goroutines call it.
 	Unwind func(sample.ImageID) *unwind.Table
 

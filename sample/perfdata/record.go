@@ -239,7 +239,7 @@ func decodeTail(c *cursor, a *attr, depth int, dumps bool, e *entry) (known bool
 			e.keepDump(b)
 		}
 		for i := range e.top {
-			if depth > 1 && len(b) >= 8 {
+			if depth > 1 && len(b) >= 8 && !e.regs.AArch64 { // where return addresses are in a register first
 				e.top[i] = order(c.big).Uint64(b)
 				b = b[8:]
 			}
@@ -266,22 +266,39 @@ func decodeTail(c *cursor, a *attr, depth int, dumps bool, e *entry) (known bool
 	return known
 }
 
-// Numbers of registers of x86-64, from arch/x86/include/uapi/asm/perf_regs.h. From regEnd on, there are none for user mode; AArch64
-// has its stack pointer and program counter there.
-const (
-	regFP  = 6
-	regSP  = 7
-	regPC  = 8
-	regEnd = 24
+// Registers are the numbers of those that unwinding needs, from arch/x86/include/uapi/asm/perf_regs.h and
+// arch/arm64/include/uapi/asm/perf_regs.h.
+type registers struct{ fp, lr, sp, pc int }
+
+var (
+	x86Regs = registers{fp: 6, lr: -1, sp: 7, pc: 8}
+	armRegs = registers{fp: 29, lr: 30, sp: 31, pc: 32}
 )
 
-// userRegs takes the registers of a thread in user mode that unwinding needs, if all are there.
+// x86RegsEnd is where numbers of x86-64 end for user mode. Those from there to 31, where AArch64 has some, are nobody's.
+const x86RegsEnd = 24
+
+// userRegs takes the registers of a thread in user mode that unwinding needs, if all are there. Whose they are is seen by their numbers.
 func userRegs(c *cursor, mask uint64, e *entry) (known bool) {
-	const wanted = 1<<regFP | 1<<regSP | 1<<regPC
 	b, known := readRegs(c, mask, "user registers")
-	if b != nil && mask&wanted == wanted && mask < 1<<regEnd {
-		reg := func(n int) uint64 { return order(c.big).Uint64(b[8*bits.OnesCount64(mask&(1<<n-1)):]) }
-		e.regs = unwind.Place{PC: reg(regPC), SP: reg(regSP), FP: reg(regFP)}
+	if b == nil {
+		return known
+	}
+	n, arm := &x86Regs, mask>>armRegs.sp&1 != 0
+	if arm { // also if not all are there
+		n, e.regs.AArch64 = &armRegs, true
+	}
+	need := uint64(1<<n.fp | 1<<n.sp | 1<<n.pc)
+	if arm {
+		need |= 1 << n.lr
+	}
+	if mask&need != need || !arm && mask >= 1<<x86RegsEnd {
+		return known
+	}
+	reg := func(n int) uint64 { return order(c.big).Uint64(b[8*bits.OnesCount64(mask&(1<<n-1)):]) }
+	e.regs = unwind.Place{PC: reg(n.pc), SP: reg(n.sp), FP: reg(n.fp), AArch64: arm}
+	if arm {
+		e.regs.LR = reg(n.lr)
 	}
 	return known
 }

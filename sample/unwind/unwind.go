@@ -4,7 +4,7 @@
 // caller's frame pointer or alone. Code that tells its caller in another way has no row.
 //
 // Package image makes tables of .eh_frame and .debug_frame. Package collect takes over, which has the kernel unwind by them. What
-// the kernel does of x86-64, Place does of stacks that were copied, as those of package perfdata.
+// the kernel does there, Place does of stacks that were copied, as those of package perfdata.
 package unwind
 
 import "fmt"

@@ -97,7 +97,7 @@ var sets = []set{
 	{name: "features by time as root", pkg: "cmd", run: "^TestFeatures$/^(own-processes|ptrace|tick|hardware-counters)$", seconds: 480, on: only("trixie-arm64-time")},
 	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 120, on: highRes},
 	{name: "the kernel's code", pkg: "cmd", run: "^TestKernelCode$", seconds: 480, on: only("bullseye-amd64", "sid-amd64", "bookworm-arm64", "trixie-arm64")},
-	{name: "stacks as root", pkg: "cmd", run: "^TestUnwind$", seconds: 480, on: ownKernel},
+	{name: "stacks as root", pkg: "cmd", run: "^(TestUnwind|TestUnwindCopied)$", seconds: 480, on: ownKernel},
 	{name: "waits as root", pkg: "cmd", run: "^(TestOffCPU|TestOffCPUOften|TestOffCPUAsleep|TestThirds)$", seconds: 480, on: ownKernel},
 	{name: "without privilege", pkg: "collect", run: "^(TestWithoutPrivilege|TestFollow.*)$", uid: nobody, seconds: 480, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},

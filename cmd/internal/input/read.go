@@ -328,7 +328,7 @@ func (s *Session) unwinding() func(sample.ImageID) *unwind.Table {
 		defer mu.Unlock()
 		t, ok := known[id]
 		if !ok {
-			if im, err := s.Open(id); err == nil && im.Arch == image.X86_64 {
+			if im, err := s.Open(id); err == nil {
 				t = im.Unwinding()
 			}
 			known[id] = t
