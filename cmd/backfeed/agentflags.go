@@ -65,11 +65,17 @@ func (v *callersFlag) String() string { return string(*v) }
 func (v *callersFlag) Type() string   { return "callers" }
 func (*callersFlag) Words() []string  { return []string{"go", "no", "all"} }
 func (v *callersFlag) Set(s string) error {
-	if n, err := strconv.Atoi(s); s != "go" && s != "no" && s != "all" && (err != nil || n < 1 || n > collect.MaxFrames) {
+	if s != "go" && !isCallers(s) {
 		return fmt.Errorf("want go, no, all or 1 to %d", collect.MaxFrames)
 	}
 	*v = callersFlag(s)
 	return nil
+}
+
+// isCallers reports whether s says how many callers: no, all or a number.
+func isCallers(s string) bool {
+	n, err := strconv.Atoi(s)
+	return s == "no" || s == "all" || err == nil && n >= 1 && n <= collect.MaxFrames
 }
 
 // stacks reports whether stacks are to be unwound.

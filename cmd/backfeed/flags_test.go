@@ -81,7 +81,7 @@ func valueFor(t *testing.T, cmd *command, f *pflag.Flag) [2]string {
 	}
 	values := map[string][2]string{
 		"int": {"3", "4"}, "uint64": {"3", "4"}, "intSlice": {"3", "4"}, "string": {"a", "b"}, "stringArray": {"a", "b"}, "stringSlice": {"a", "b"},
-		"bool": {"true", "false"}, "duration": {"2s", "3s"}, "time": {"2s", "3s"}, "percent": {"2%", "3%"}, "share": {"2%", "3%"}, "size": {"2K", "3K"}, "name=value": {"a=b", "c=d"}, "change": {"-2%", "3%"}, "callers": {"go", "16"}, "part": {"0/2", "1/2"}, "from,to": {"1s,2s", "2s,"},
+		"bool": {"true", "false"}, "duration": {"2s", "3s"}, "time": {"2s", "3s"}, "percent": {"2%", "3%"}, "share": {"2%", "3%"}, "size": {"2K", "3K"}, "name=value": {"a=b", "c=d"}, "change": {"-2%", "3%"}, "callers": {"no", "16"}, "part": {"0/2", "1/2"}, "from,to": {"1s,2s", "2s,"},
 	}
 	two, ok := values[f.Value.Type()]
 	if !ok {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
+	"backfeed/sample/collect"
 )
 
 var importCmd = &command{
@@ -16,8 +19,11 @@ import reads Go's cover profiles too, as ` + "`go tool covdata textfmt`" + ` wri
 -cover -covermode=count (or atomic), and puts their counts to places of the program that --binary names, the same source built
 without -cover. A block of source gets a place if that is certain: if lines that are its alone have
 code in one procedure, entered through one block of instructions that has code of no other line, and
-if its function is inlined nowhere. How many have one, and why others have none, is told.`,
+if its function is inlined nowhere. How many have one, and why others have none, is told.
+
+` + keptCallersHelp,
 	examples: `backfeed import perf.data -o app.bfr
+backfeed import perf.data --callers -o deep.bfr
 backfeed import cpu.pprof -o app.bfr
 backfeed import cover.txt --binary ./server -o counts.bfr`,
 	run: runImport,
@@ -30,6 +36,7 @@ func runImport(c *cli, args []string) error {
 	fs.StringVar(&opt.Covered, "binary", "", "the cover profiles are of the source of the Go program in `file`")
 	fs.Alias("image", "binary")
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
+	callers := keepsCallers(fs)
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
@@ -39,10 +46,13 @@ func runImport(c *cli, args []string) error {
 	if opt.Covered != "" && !slices.ContainsFunc(fs.Args(), input.IsCover) {
 		return c.usage(fs.Refuse("it is the program of cover profiles, and no source is one", "binary"))
 	}
-	if !slices.ContainsFunc(fs.Args(), input.IsCounted) {
-		if err := fs.Refuse("samples need no images here, only counts do, and no source has any", "symfs"); err != nil {
+	if !slices.ContainsFunc(fs.Args(), input.IsCounted) && !slices.ContainsFunc(fs.Args(), input.HasStacks) {
+		if err := fs.Refuse("samples need no images here, only counts and stacks do, and no source has any", "symfs"); err != nil {
 			return c.usage(err)
 		}
+	}
+	if err := callers.into(opt, fs, fs.Args()); err != nil {
+		return c.usage(err)
 	}
 	src, err := c.read(fs.Args(), opt)
 	if err != nil {
@@ -50,4 +60,40 @@ func runImport(c *cli, args []string) error {
 	}
 	defer src.Close()
 	return c.writeRecording(*out, src.Recording)
+}
+
+const keptCallersHelp = `Of the stacks of perf.data and of OTLP profiles, 7 callers are kept. --callers=16 keeps the 16 innermost,
+--callers up to 127: for inclusive figures and flame graphs. Of recursion, each depth is a stack of its own.`
+
+// A keptCallers is a flag: how many callers of a stack to keep, of recordings that others made.
+type keptCallers string
+
+func keepsCallers(fs *flagset.Set) *keptCallers {
+	v := keptCallers("7")
+	fs.Var(&v, "callers", "of stacks of perf.data and OTLP, keep so many callers: no; all, up to 127; or up to `N`")
+	fs.Lookup("callers").NoOptDefVal = "all"
+	return &v
+}
+
+func (v *keptCallers) String() string { return string(*v) }
+func (v *keptCallers) Type() string   { return new(callersFlag).Type() }
+func (*keptCallers) Words() []string  { return []string{"no", "all"} }
+func (v *keptCallers) Set(s string) error {
+	if !isCallers(s) {
+		return fmt.Errorf("want no, all or 1 to %d", collect.MaxFrames)
+	}
+	*v = keptCallers(s)
+	return nil
+}
+
+// into has sources read so, and refuses the flag if none is of others' stacks.
+func (v *keptCallers) into(opt *input.Options, fs *flagset.Set, sources []string) error {
+	if !slices.ContainsFunc(sources, input.HasStacks) {
+		return fs.Refuse("of perf.data and OTLP profiles, callers are chosen from, and no source is one", "callers")
+	}
+	_, callers := callersFlag(*v).of()
+	if opt.StackDepth = 1 + callers; callers == 0 {
+		opt.StackDepth = -1 // no stacks
+	}
+	return nil
 }

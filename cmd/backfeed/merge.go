@@ -38,7 +38,9 @@ looked up below --symfs and in stores.
 
 A procedure is found again by name, or by its code if it was renamed. Its blocks are found by instructions,
 by operations or by source lines. A table says what became of the samples; those of code that BINARY
-lacks are lost. Observed counts move where the block is the same, instruction by instruction.`,
+lacks are lost. Observed counts move where the block is the same, instruction by instruction.
+
+` + keptCallersHelp,
 	examples: `backfeed merge monday.bfr tuesday.bfr@0.5 -o week.bfr
 backfeed merge /var/lib/backfeed --since 7d --half-life 2d -o week.bfr
 backfeed merge old.bfr --onto ./new/server -o carried.bfr`,
@@ -58,6 +60,7 @@ func runMerge(c *cli, args []string) error {
 	hash := fs.Bool("hash-paths", false, "keep hashes in place of the paths of programs and libraries")
 	onto := fs.String("onto", "", "move samples of older builds of a program to `file`, a newer one")
 	want := fs.String("image", "", "with --onto, the older build has that `path` or build ID (default: any of the file's name)")
+	callers := keepsCallers(fs)
 	mode := c.choice("failure-mode", "fail if so many sources cannot be read", "any", "all")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -103,10 +106,13 @@ func runMerge(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
-	if *onto == "" && !slices.ContainsFunc(paths, input.IsCounted) {
-		if err := fs.Refuse("samples need no images without --onto, only counts do, and no source has any", "symfs"); err != nil {
+	if *onto == "" && !slices.ContainsFunc(paths, input.IsCounted) && !slices.ContainsFunc(paths, input.HasStacks) {
+		if err := fs.Refuse("samples need no images without --onto, only counts and stacks do, and no source has any", "symfs"); err != nil {
 			return c.usage(err)
 		}
+	}
+	if err := callers.into(opt, fs, paths); err != nil {
+		return c.usage(err)
 	}
 	src, err := input.Merge(context.Background(), sources, how, *opt)
 	if err != nil {

@@ -27,7 +27,7 @@ type Options struct {
 	Since, Until time.Time         // of a store, read whole epochs between these; zero is no bound
 	Labels       map[string]string // of a store, read what has all of these
 	Between      Between           // of each source that is no store, read these samples alone
-	StackDepth   int               // frames to read of the stacks of perf.data; 0 is the usual number
+	StackDepth   int               // frames to read of the stacks of perf.data and OTLP profiles; 0 is the usual number, a negative one no stacks
 	Covered      string            // the program that cover profiles are of; "" if none was named
 
 	Symfs  []string // directories that images are looked up below, one after the other, first of all; and addresses of servers that have them, last of all

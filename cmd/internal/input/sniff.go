@@ -27,6 +27,15 @@ func IsRecording(path string) bool {
 	})
 }
 
+// HasStacks reports whether path is of a format whose stacks are read as deep as Options.StackDepth says, or may be: a perf.data file or
+// OTLP profiles.
+func HasStacks(path string) bool {
+	return sniffs(path, true, func(head []byte) bool {
+		f := sample.Sniff(head)
+		return f == sample.FormatPerf || f == sample.FormatPerfPipe || f == sample.FormatOTLP
+	})
+}
+
 // IsProfile reports whether path is a file of a profile in pprof's format.
 func IsProfile(path string) bool {
 	return sniffs(path, false, func(head []byte) bool { return sample.Sniff(head) == sample.FormatPprof })
