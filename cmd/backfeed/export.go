@@ -42,6 +42,7 @@ Paths are a sample, of walks that begin where time is spent: as records of cycle
 was counted, and is the better profile where it has one.`,
 	examples: `backfeed export app.bfr -o perf.data
 perf2bolt ./app -p perf.data -o app.fdata
+create_llvm_prof --binary=./app --profile=perf.data --out=app.prof
 backfeed export app.bfr --format perf-script -o app.script
 llvm-profgen --binary=./app --perfscript=app.script --output=app.prof
 backfeed export app.bfr --depth 100 -o perf.data

@@ -430,3 +430,25 @@ func TestBoltReads(t *testing.T) {
 		t.Errorf("%d branches", kept)
 	}
 }
+
+// TestAutoFDOReads: create_llvm_prof knows all samples, and makes the profile of them that llvm-profgen makes.
+func TestAutoFDOReads(t *testing.T) {
+	create, profgen, profdata := testtool.Path(t, "create_llvm_prof"), testtool.Path(t, "llvm-profgen-19"), testtool.Path(t, "llvm-profdata-19")
+	dir, _, _, _ := exported(t, StackOptions{Depth: 32})
+	said := testtool.Run(t, dir, create, "--binary=mix", "--profile=perf.data", "--format=text", "--out=autofdo")
+	m := regexp.MustCompile(`(\d+) SAMPLE events, (\d+) of these were mapped`).FindStringSubmatch(said)
+	if m == nil || m[1] != m[2] || m[1] == "0" {
+		t.Errorf("it does not say that it knows where all samples are:\n%s", said)
+	}
+	testtool.Run(t, dir, profgen, "--binary=mix", "--perfscript=perf.script", "--format=text", "--output=profgen")
+	testtool.Put(t, filepath.Join(dir, "autofdo"), strings.ReplaceAll(testtool.Read(t, dir, "autofdo"), ".constprop.0", "")) // which llvm-profgen leaves out
+	overlap := testtool.Run(t, dir, profdata, "overlap", "--sample", "autofdo", "profgen")
+	similar := regexp.MustCompile(`Whole program profile similarity: ([0-9.]+)%`).FindStringSubmatch(overlap)
+	if similar == nil {
+		t.Fatalf("llvm-profdata says no similarity:\n%s", overlap)
+	}
+	// It was 98.5 %, of the same functions.
+	if got, err := strconv.ParseFloat(similar[1], 64); err != nil || got < 95 {
+		t.Errorf("similarity of %s%% with llvm-profgen's:\n%s", similar[1], overlap)
+	}
+}
