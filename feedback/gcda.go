@@ -131,6 +131,7 @@ type chart struct {
 	notes  int
 	fn     *gcov.Function
 	blocks map[sourceLine][]int // those that have a line, in order
+	calls  map[sourceLine][]int // those that end in a call of the line
 	lines  []blockLine          // of all blocks, in order
 	copies map[string]*copyOf
 }
@@ -152,10 +153,30 @@ type copyOf struct {
 	at     map[position]map[image.Addr]float64 // executions of the blocks of code that have the line
 	chosen map[position]map[image.Addr]bool    // blocks in which an instruction of the line chooses
 	paths  map[position][]int                  // of these and of the calls around: the lines of calls, outermost first, and the line
+	calls  map[position]map[string]float64     // executions of call instructions, by the name of what is called
 }
 
 func newCopy() *copyOf {
-	return &copyOf{at: map[position]map[image.Addr]float64{}, chosen: map[position]map[image.Addr]bool{}, paths: map[position][]int{}}
+	return &copyOf{at: map[position]map[image.Addr]float64{}, chosen: map[position]map[image.Addr]bool{}, paths: map[position][]int{},
+		calls: map[position]map[string]float64{}}
+}
+
+// called adds n executions of a call instruction.
+func (of *copyOf) called(at position, name string, n float64) {
+	if of.calls[at] == nil {
+		of.calls[at] = map[string]float64{}
+	}
+	of.calls[at][name] += n
+}
+
+// callsOf returns executions of the calls of a line. A call that is in the code several times is one of several copies of that; of
+// calls of several functions, as arguments of one another, it is that which ran most.
+func (of *copyOf) callsOf(at position) float64 {
+	most := 0.0
+	for _, n := range of.calls[at] {
+		most = max(most, n)
+	}
+	return most
 }
 
 // A position is a line of a copy's function, or of a call that was inlined into that before notes were made.
@@ -181,7 +202,7 @@ func newArchive(notes []*gcov.Notes) *archive {
 		wrote: map[string]map[sourceLine]bool{}, early: map[inlinedIn]bool{}}
 	for i, n := range notes {
 		for k := range n.Functions {
-			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, copies: map[string]*copyOf{}}
+			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, calls: map[sourceLine][]int{}, copies: map[string]*copyOf{}}
 			for b, lines := range c.fn.Lines {
 				for _, l := range lines {
 					at := sourceLine{filepath.Base(l.File), l.Line}
@@ -189,6 +210,13 @@ func newArchive(notes []*gcov.Notes) *archive {
 					if of := c.blocks[at]; len(of) == 0 || of[len(of)-1] != b {
 						c.blocks[at] = append(of, b)
 					}
+				}
+			}
+			for _, arc := range c.fn.Arcs {
+				if lines := c.fn.Lines[arc.From]; mayEnd(arc) && len(lines) > 0 {
+					last := lines[len(lines)-1]
+					at := sourceLine{filepath.Base(last.File), last.Line}
+					c.calls[at] = append(c.calls[at], arc.From)
 				}
 			}
 			a.charts = append(a.charts, c)
@@ -205,6 +233,12 @@ func newArchive(notes []*gcov.Notes) *archive {
 		}
 	}
 	return a
+}
+
+// mayEnd reports whether a block ends in a call, of which an arc says that it may not return: any but those of pure functions and
+// of most that gcc knows.
+func mayEnd(arc gcov.Arc) bool {
+	return arc.Flags&gcov.Fake != 0 && arc.From != gcov.Entry && arc.To == gcov.Exit
 }
 
 // stem is the name of a file without what follows the first dot.
@@ -261,6 +295,9 @@ func (a *archive) proc(v *view, r *infer.Result) {
 		return
 	}
 	object, piece := stem(unit.Name), withoutCold(r.Proc.Name)
+	for i := range r.Proc.Calls {
+		a.call(v, r, &r.Proc.Calls[i], object, piece)
+	}
 	for i := range r.Proc.Blocks {
 		if r.Block[i].Conf == infer.None {
 			continue
@@ -316,6 +353,28 @@ func (a *archive) choice(object, piece string, frames []image.Frame, block image
 	}
 }
 
+// call adds a call instruction of an object's code.
+func (a *archive) call(v *view, r *infer.Result, call *image.Call, object, piece string) {
+	frames := v.lines.Frames(call.Site)
+	if r.Block[call.Block].Conf == infer.None || call.Cond || len(frames) == 0 || frames[0].Line == 0 || ownPart(call.Target, frames[0].Func) {
+		return
+	}
+	at, of := a.copiesOf(object, piece, frames)
+	for _, c := range of {
+		c.called(at, call.Target, r.Block[call.Block].N)
+	}
+}
+
+// ownPart reports whether a symbol is a part of a function that gcc split: its source has no call of that.
+func ownPart(symbol, function string) bool {
+	for _, part := range []string{".cold", ".part."} {
+		if whole, _, ok := strings.Cut(symbol, part); ok {
+			return image.SourceName(whole) == image.SourceName(function)
+		}
+	}
+	return false
+}
+
 // copiesOf returns the place of an instruction, and the copies that it belongs to.
 func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at position, copies []*copyOf) {
 	at.line = sourceLine{filepath.Base(frames[0].File), frames[0].Line}
@@ -331,6 +390,9 @@ func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at posit
 	for _, c := range of {
 		if c.copies[key] == nil {
 			c.copies[key] = newCopy()
+			if k+1 < len(frames) {
+				a.copiesOf(object, piece, frames[k+1:]) // the line of the call is a place of its own
+			}
 		}
 		c.copies[key].path(at, frames[:k+1])
 		copies = append(copies, c.copies[key])
@@ -420,16 +482,7 @@ func (c *chart) flows() []float64 {
 	if len(c.copies) == 0 {
 		return nil
 	}
-	edges := make([]infer.GraphEdge, len(c.fn.Arcs))
-	outs := make([]int, c.fn.Blocks)
-	for _, a := range c.fn.Arcs {
-		outs[a.From]++
-	}
-	for i, a := range c.fn.Arcs {
-		never := a.Flags&gcov.Fake != 0 && outs[a.From] > 1 && a.From != gcov.Entry // a call that does not return
-		edges[i] = infer.GraphEdge{From: a.From, To: a.To, Unlikely: never}
-	}
-	g := infer.NewGraph(c.fn.Blocks, edges)
+	g := infer.NewGraph(c.fn.Blocks, c.edges())
 	if g == nil {
 		return nil
 	}
@@ -441,6 +494,56 @@ func (c *chart) flows() []float64 {
 		}
 	}
 	return sum
+}
+
+// What control is guessed to divide by, where nothing tells: of two sides of a branch, how often one runs for each time that the other does.
+// A side without a line leaves a value as it is, as of x ? y : 0, which gcc makes no branch of: where it follows if the condition is false, most of
+// gcc's own counters have it run more often. It costs less to be wrong so, too: gcc goes straight on through it, where it would lay
+// a side that runs as often as not elsewhere, and jump there and back. A side of whose lines the code has none, beside one that has some, was
+// mostly never to run, as behind a condition that a call's arguments decide; or it became a choice, and gcc takes what it tests for to be so
+// less often than not.
+const emptySide, absentSide = 3, 0.33
+
+// edges returns the arcs for infer.
+func (c *chart) edges() []infer.GraphEdge {
+	edges := make([]infer.GraphEdge, len(c.fn.Arcs))
+	outs, ins := make([][]int, c.fn.Blocks), make([]int, c.fn.Blocks)
+	for i, a := range c.fn.Arcs {
+		outs[a.From] = append(outs[a.From], i)
+		ins[a.To]++
+	}
+	for i, a := range c.fn.Arcs {
+		never := a.Flags&gcov.Fake != 0 && len(outs[a.From]) > 1 && a.From != gcov.Entry // a call that does not return
+		edges[i] = infer.GraphEdge{From: a.From, To: a.To, Unlikely: never}
+	}
+	wrote := map[sourceLine]bool{}
+	for _, of := range c.copies {
+		for at := range of.at {
+			wrote[at.line] = true
+		}
+	}
+	lines, code := make([]bool, c.fn.Blocks), make([]bool, c.fn.Blocks)
+	for _, l := range c.lines {
+		lines[l.block] = true
+		code[l.block] = code[l.block] || wrote[l.line]
+	}
+	for _, sides := range outs {
+		sides = slices.DeleteFunc(sides, func(i int) bool { return c.fn.Arcs[i].Flags&gcov.Fake != 0 })
+		if len(sides) != 2 {
+			continue
+		}
+		for k, i := range sides { // the first is of a condition that is true
+			b, other := edges[i].To, edges[sides[1-k]].To
+			switch {
+			case ins[b] > 1:
+			case k == 1 && !lines[b] && ins[other] > 1:
+				edges[i].Share = emptySide
+			case lines[b] && !code[b] && code[other]:
+				edges[i].Share = absentSide
+			}
+		}
+	}
+	return edges
 }
 
 // copiesShare is how much of a function's executions is enough, mostCopies how many copies of it are, and mostBlocks how many blocks of
@@ -475,7 +578,7 @@ func (c *chart) heaviest() (most []*copyOf, by float64) {
 }
 
 // assignments is how often blocks that share lines are assigned anew. sharedWeight is what such a one weighs.
-const assignments, sharedWeight = 4, 0.6
+const assignments, sharedWeight = 4, 0.8
 
 // fit returns the executions of all arcs by one copy.
 func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
@@ -496,6 +599,13 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 		}
 		if bs := blocks[at]; len(bs) == 1 && len(counts[at]) > 0 {
 			seen[bs[0]] = append(seen[bs[0]], slices.Max(counts[at]))
+		}
+	}
+	for _, at := range sortedKeys(of.calls, comparePositions) {
+		calls := slices.DeleteFunc(slices.Clone(c.calls[at.line]), func(b int) bool { return !slices.Contains(blocks[at], b) })
+		if n := of.callsOf(at); len(calls) == 1 {
+			seen[calls[0]] = append(seen[calls[0]], n)
+			most = max(most, n)
 		}
 	}
 	if most == 0 {
@@ -525,7 +635,9 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 				left, how = left-costs, assign
 			}
 			for i, k := range how(bs, n, counts[at], most/1000) {
-				told[bs[i]] = append(told[bs[i]], counts[at][k])
+				if k >= 0 {
+					told[bs[i]] = append(told[bs[i]], counts[at][k])
+				}
 			}
 		}
 		all := slices.Clone(sure)
@@ -560,7 +672,8 @@ const outOfOrder, mostCosts = 0.3, 1 << 18
 
 // assign returns for each of the blocks that share a line which of its counts is its own: each count is that of a block, if there are enough,
 // and each block has one of its own, if there are. Of all ways to do so, it is that by which executions n of blocks change
-// least, by their logarithms; the orders of both tell where those do not.
+// least, by their logarithms; the orders of both tell where those do not. It is -1 where there are too few: what follows a condition on
+// its own line, as if (x) f(x), would be said to run each time.
 func assign(bs []int, n, counts []float64, small float64) []int {
 	cost := make([][]float64, len(bs))
 	for i, b := range bs {
@@ -569,19 +682,7 @@ func assign(bs []int, n, counts []float64, small float64) []int {
 			cost[i][k] = apart(v, n[b], small) + outOfOrder*math.Abs((float64(i)+0.5)/float64(len(bs))-(float64(k)+0.5)/float64(len(counts)))
 		}
 	}
-	of := matching(cost)
-	for i := range bs {
-		if of[i] >= 0 {
-			continue
-		}
-		of[i] = 0
-		for k := range counts {
-			if cost[i][k] < cost[i][of[i]] {
-				of[i] = k
-			}
-		}
-	}
-	return of
+	return matching(cost)
 }
 
 // nearest returns for each block which of the counts is next to its executions.

@@ -91,9 +91,29 @@ func TestGCDA(t *testing.T) {
 			notes: []string{"func f 6\n0>2 2>3 3>4 4>3 3>5 5>1\n2: 11\n3: 11\n4: 11 12\n5: 13"}, want: []string{"8 8 792 792 8 8"},
 		},
 		{
-			name:  "whether the line of a conditional move ran is not told",
+			name:  "whether the line of a conditional move ran is guessed, as of each that the code has nothing else of",
 			text:  "proc f@10 x100\nblock x100\nf:11\nf:12 chooses\nf:13",
-			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 50 50 50 100"},
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 25 75 25 100"},
+		},
+		{
+			name:  "a side without lines is the likely one where it follows if a condition is false",
+			text:  "proc f@10 x100\nblock x100\nf:11\nf:13",
+			notes: []string{"func f 5\n0>2 2>4 2>3 3>4 4>1\n2: 11\n4: 13"}, want: []string{"100 25 75 75 100"},
+		},
+		{
+			name:  "and as likely as not where it follows if that is true",
+			text:  "proc f@10 x100\nblock x100\nf:11\nf:13",
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n4: 13"}, want: []string{"100 50 50 50 100"},
+		},
+		{
+			name:  "a call behind a condition on its line ran as often as its instruction",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x2\nf:11 call g x2\nblock x100\nf:12\nproc g@20 x2\nblock x2\ng:21",
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 3>1! 4>1\n2: 11\n3: 11\n4: 12\nfunc g 3\n0>2 2>1\n2: 21"}, want: []string{"100 2 98 2 0 100", "2 2"},
+		},
+		{
+			name:  "nothing says that what has a condition's line ran, if the code has that of one block",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x100\nf:12",
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 11\n4: 12"}, want: []string{"100 50 50 50 100"},
 		},
 		{
 			name:  "nor by the jump behind it, or by what other code has of its line",

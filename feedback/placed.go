@@ -46,7 +46,7 @@ func (c *chart) placed(of *copyOf) (*copyOf, map[position][]int) {
 	blocks := map[position][]int{}
 	if most < 2 || choices > mostChoices || len(c.lines) > mostLines {
 		of = of.together()
-		for at := range of.at {
+		for _, at := range slices.Concat(sortedKeys(of.at, comparePositions), sortedKeys(of.calls, comparePositions)) {
 			blocks[at] = c.blocks[at.line]
 		}
 		return of, blocks
@@ -88,6 +88,12 @@ func (of *copyOf) together() *copyOf {
 			whole.chosen[at] = map[image.Addr]bool{}
 		}
 		maps.Copy(whole.chosen[at], blocks)
+	}
+	for at, calls := range of.calls {
+		at.within = ""
+		for name, n := range calls {
+			whole.called(at, name, n)
+		}
 	}
 	return whole
 }

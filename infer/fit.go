@@ -17,13 +17,22 @@ type Graph struct {
 
 	prob, visits, worth []float64 // of what was evaluated last: by out-edge, by block, and what an execution of a block brings
 	pull                []float64 // by out-edge: what an execution of it brings by itself
-	even                []float64 // by out-edge: 1 over the out-edges of its block that are likely; 0 of others
+	even                []float64 // by out-edge: its share of those of its block that are likely; 0 of others
+	odds                []float64 // by out-edge: the logarithm of what it has for each execution of one without a Share
 }
 
 // A GraphEdge leads from a block to another one.
 type GraphEdge struct {
 	From, To int
-	Unlikely bool // taken by what hardly ever happens, as when a call does not return
+	Unlikely bool    // taken by what hardly ever happens, as when a call does not return
+	Share    float64 // where nothing was seen, how often it is taken for each time that another of its block is; 0 is 1
+}
+
+func (e GraphEdge) share() float64 {
+	if e.Share == 0 {
+		return 1
+	}
+	return e.Share
 }
 
 // NewGraph returns a graph of so many blocks; nil if it has none, or is one that no compiler makes, and too expensive.
@@ -42,15 +51,17 @@ func NewGraph(blocks int, edges []GraphEdge) *Graph {
 	}
 	n := len(g.flow.outs)
 	g.fac = g.flow.newFactor()
-	g.prob, g.pull, g.even = make([]float64, n), make([]float64, n), make([]float64, n)
+	g.prob, g.pull, g.even, g.odds = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	g.visits, g.worth = make([]float64, blocks), make([]float64, blocks)
 	for b := range blocks {
-		likely := 0
+		likely, shares := 0, 0.0
 		for w, o := range g.flow.outsOf(b) {
 			if at := g.flow.first[b] + int32(w); o.edge >= 0 {
 				g.out[o.edge] = at
-				if !edges[o.edge].Unlikely {
+				if e := edges[o.edge]; !e.Unlikely {
 					likely++
+					shares += e.share()
+					g.odds[at] = math.Log(e.share())
 				}
 			}
 		}
@@ -59,7 +70,7 @@ func NewGraph(blocks int, edges []GraphEdge) *Graph {
 		}
 		for w, o := range g.flow.outsOf(b) {
 			if o.edge >= 0 && !edges[o.edge].Unlikely {
-				g.even[g.flow.first[b]+int32(w)] = 1 / float64(likely)
+				g.even[g.flow.first[b]+int32(w)] = edges[o.edge].share() / shares
 			}
 		}
 	}
@@ -84,10 +95,10 @@ const (
 	fitSmall = 0.1  // errors weigh by the root of 1/(seen + fitSmall)
 	fitSharp = 0.03 // an error is small below so much of what was seen + fitLeast
 	fitLeast = 0.01
-	fitEven  = 0.01 // of the squares of what control divides by otherwise than evenly
+	fitEven  = 0.01 // of the squares of what control divides by otherwise than by shares, evenly where there are none
 	fitNever = 9    // of the squares of executions of unlikely edges
 	fitRare  = 0.9  // of these executions
-	fitShy   = 1e-4 // of the squares of logarithms of odds
+	fitShy   = 1e-4 // of the squares of logarithms of odds over those of shares
 )
 
 // fitGrown is how many times the largest number that was seen before makes a search begin anew.
@@ -113,10 +124,11 @@ type Fit struct {
 // Start returns a Fit of which nothing is known.
 func (g *Graph) Start() *Fit { return &Fit{g: g, x: make([]float64, 1+len(g.flow.outs))} }
 
-// starts returns where the first search begins: control divides evenly, or it goes where more was seen, by as many executions as block 0
+// starts returns where the first search begins: control divides by shares, or it goes where more was seen, by as many executions as block 0
 // seems to have or as all that was seen.
 func (f *Fit) starts(seen []Seen) [][]float64 {
 	even, guess := slices.Clone(f.x), f.guess(seen)
+	copy(even[1:], f.g.odds)
 	scaled := slices.Clone(guess)
 	f.g.run(guess)
 	said, come := 0.0, 0.0
@@ -185,7 +197,7 @@ func (f *Fit) guess(seen []Seen) (x []float64) {
 	return x
 }
 
-// Search goes on to the executions that agree best with what is seen. Where that says nothing, control divides evenly.
+// Search goes on to the executions that agree best with what is seen. Where that says nothing, control divides by the edges' shares.
 func (f *Fit) Search(seen []Seen) {
 	before := f.most
 	f.most = 0
@@ -313,8 +325,9 @@ func (g *Graph) objective(x, grad []float64, seen []Seen, most float64) (v float
 			mean += g.prob[w] * g.brings(w)
 		}
 		for w := lo; w < hi; w++ {
-			grad[1+w] = g.visits[b]*g.prob[w]*(g.brings(w)-mean) + 2*fitShy*x[1+w]
-			v += fitShy * x[1+w] * x[1+w]
+			shy := x[1+w] - g.odds[w]
+			grad[1+w] = g.visits[b]*g.prob[w]*(g.brings(w)-mean) + 2*fitShy*shy
+			v += fitShy * shy * shy
 		}
 	}
 	return v

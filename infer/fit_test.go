@@ -3,6 +3,7 @@ package infer
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -23,6 +24,25 @@ func TestFit(t *testing.T) {
 	conserved(t, 6, loopEdges, n)
 }
 
+// TestFitShares: what nothing was seen of divides by shares, and what was seen outweighs them.
+func TestFitShares(t *testing.T) {
+	edges := []GraphEdge{{From: 0, To: 2}, {From: 2, To: 3, Share: 3}, {From: 2, To: 4}, {From: 3, To: 1}, {From: 4, To: 1}}
+	for _, tt := range []struct {
+		seen []Seen
+		want float64 // of the second edge
+	}{
+		{[]Seen{{2, 1000, 1}}, 750},
+		{[]Seen{{2, 1000, 1}, {3, 100, 1}}, 100},
+		{[]Seen{{2, 1000, 1}, {4, 1000, 1}}, 0},
+	} {
+		f := NewGraph(5, edges).Start()
+		f.Search(tt.seen)
+		if n := f.Edges(); math.Abs(n[1]-tt.want) > 20 {
+			t.Errorf("%v: edges %v, want %g of the second", tt.seen, n, tt.want)
+		}
+	}
+}
+
 func conserved(t *testing.T, blocks int, edges []GraphEdge, n []float64) {
 	t.Helper()
 	sum, all := make([]float64, blocks), 0.0
@@ -40,7 +60,9 @@ func conserved(t *testing.T, blocks int, edges []GraphEdge, n []float64) {
 
 // TestFitGradient holds the gradient to differences.
 func TestFitGradient(t *testing.T) {
-	g := NewGraph(6, loopEdges)
+	edges := slices.Clone(loopEdges)
+	edges[1].Share, edges[6].Share = 3, 0.5
+	g := NewGraph(6, edges)
 	rng := rand.New(rand.NewPCG(1, 2))
 	x := make([]float64, 1+len(g.flow.outs))
 	for i := range x {
