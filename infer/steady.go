@@ -10,7 +10,7 @@ import (
 
 // A loop of one block that touches no memory, calls nothing and is left seldom has nothing to wait for: each turn takes
 // what the machine model has at least. Of nine such loops with 30 samples or more, of constructed programs on Cascade Lake,
-// eight took 1.02 to 1.11 of that, and the ninth, which is left after few turns, 1.66 (TestSteady). So its samples tell how often
+// eight took 1.02 to 1.11 of that, and the ninth, which is left after few turns, 1.66 (TestSteadyTimes). So its samples tell how often
 // it ran, however long the rest of the program waits.
 //
 // Where two processors of a machine share a core, what keeps its units busy takes up to twice as long beside another program:

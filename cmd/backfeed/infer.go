@@ -16,7 +16,7 @@ var inferCmd = &command{
 	long: `The format json is the counts document; its schema is infer/document/counts.schema.json. The format csv has
 its blocks; text and markdown sum it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
 high, within a factor 2 where it is medium; low promises nothing. "confidence" is program-wide, about the count
-itself: low where nothing but time was sampled. "confidence_within" is about how often a block runs beside the others of
+itself: low where nothing but time was sampled, but for loops that wait for nothing. "confidence_within" is about how often a block runs beside the others of
 its procedure, which samples of a timer tell; the text shows it by samples. The topic accuracy of backfeed help says how
 often they held. Indirect calls have targets with shares, as far as walks, call stacks or branch records saw them.
 
