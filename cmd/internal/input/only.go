@@ -25,12 +25,13 @@ func (s *Session) choose(want string) error {
 	ids := report.MostFirst(all)
 	var chosen sample.ImageID
 	var first error
+	w := newWanted(want)
 	for {
-		i, build := Named(want, len(ids), func(i int) sample.ImageID { return ids[i] }, s.foundBuild(ids))
+		i := w.among(len(ids), func(i int) sample.ImageID { return ids[i] }, s.foundBuild(ids))
 		if i < 0 {
 			s.TellImages(s.Recording)
 			if first == nil {
-				first = noImage(want, build, ids)
+				first = noImage(want, w.build, ids)
 			}
 			return first
 		}

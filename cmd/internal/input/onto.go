@@ -14,7 +14,7 @@ import (
 
 // Onto moves the samples of older builds of the program at path to that build, and
 // returns what became of them, also with the error that nothing could be moved; nil if all
-// samples are of that build already. Older builds are the images that want names, as BuildOf knows them.
+// samples are of that build already. Older builds are the images that want names, as BuildsOf knows them.
 func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 	rec := s.Recording
 	im, err := s.finder.try(path, sample.ImageID{})
@@ -28,13 +28,14 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 	to := sample.ImageID{Build: im.Build, Path: path}
 	builds := map[sample.ImageID]*stale.Builds{}
 	unknown := map[sample.ImageID]uint64{}
+	isBuild := BuildsOf(path, want)
 	current := false // samples of the newer build are there already
 	images := rec.ByImage()
 	for _, id := range report.MostFirst(images) {
 		switch {
 		case id.Key() == to.Key():
 			current = true
-		case BuildOf(id, path, want):
+		case isBuild(id):
 			old, err := s.Open(id)
 			switch {
 			case err != nil:
@@ -88,18 +89,25 @@ func (s *Session) tellCarried(carried *stale.Carried, path string) {
 	}
 }
 
-// BuildOf reports whether id is a build of the program at path that Onto would move: the image that want names, as Named has it; for ""
-// one of the same file name. The last element of its path names it even if a file of that name lies here, which is the newer build.
-func BuildOf(id sample.ImageID, path, want string) bool {
-	id.Path = strings.TrimSuffix(id.Path, " (deleted)")
-	name := filepath.Base(id.Path)
-	if want == "" {
-		return name == filepath.Base(path)
+// BuildsOf returns a function that reports whether an image is a build of the program at path that Onto would move: the one that want
+// names, as Named has it; for "" one of the same file name. The last element of its path names it even if a file of that name lies
+// here, which is the newer build.
+func BuildsOf(path, want string) func(id sample.ImageID) bool {
+	name := filepath.Base(path)
+	var w wanted
+	if want != "" {
+		w = newWanted(want)
 	}
-	found := func(int) sample.BuildID {
-		build, _ := image.ReadBuildID(id.Path)
-		return build
+	return func(id sample.ImageID) bool {
+		id.Path = strings.TrimSuffix(id.Path, " (deleted)")
+		base := filepath.Base(id.Path)
+		if want == "" {
+			return base == name
+		}
+		found := func(int) sample.BuildID {
+			build, _ := image.ReadBuildID(id.Path)
+			return build
+		}
+		return w.among(1, func(int) sample.ImageID { return id }, found) == 0 || base == want
 	}
-	i, _ := Named(want, 1, func(int) sample.ImageID { return id }, found)
-	return i == 0 || name == want
 }

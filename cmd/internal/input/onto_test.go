@@ -9,8 +9,8 @@ import (
 	"backfeed/sample"
 )
 
-// TestBuildOf: older builds are named as images are elsewhere.
-func TestBuildOf(t *testing.T) {
+// TestBuildsOf: older builds are named as images are elsewhere.
+func TestBuildsOf(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestBuildOf(t *testing.T) {
 		{sample.ImageID{Path: exe}, "./" + filepath.Base(exe), true},
 		{sample.ImageID{Path: exe, Build: sample.BuildID{1}}, "./" + filepath.Base(exe), false},
 	} {
-		if got := BuildOf(tt.id, "/new/server", tt.want); got != tt.is {
+		if got := BuildsOf("/new/server", tt.want)(tt.id); got != tt.is {
 			t.Errorf("%v is of %q: %v", tt.id, tt.want, got)
 		}
 	}

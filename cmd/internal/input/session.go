@@ -267,27 +267,44 @@ func (s *Session) Explainer() (*explain.Explainer, error) {
 // by the last element of its path; -1 is none. id is what an image was recorded as, and found, if not nil, the build
 // ID of the file that was found for it. Named also returns the build ID of the file at the path want; 0 is none.
 func Named(want string, n int, id func(i int) sample.ImageID, found func(i int) sample.BuildID) (int, sample.BuildID) {
-	build, _ := image.ReadBuildID(want)
-	here := !build.IsZero()
-	full, err := filepath.Abs(want)
-	if _, none := os.Stat(want); here || err != nil || none != nil {
-		full = want
+	w := newWanted(want)
+	return w.among(n, id, found), w.build
+}
+
+// A wanted is what a user named an image by, and what lies here of that name.
+type wanted struct {
+	name  string
+	build sample.BuildID // of the file at that path; 0 if there is none
+	full  string         // its path in full, or the name if nothing lies there that has no build ID
+}
+
+func newWanted(name string) wanted {
+	build, _ := image.ReadBuildID(name)
+	full, err := filepath.Abs(name)
+	if _, none := os.Stat(name); !build.IsZero() || err != nil || none != nil {
+		full = name
 	}
+	return wanted{name, build, full}
+}
+
+// among is Named.
+func (w *wanted) among(n int, id func(i int) sample.ImageID, found func(i int) sample.BuildID) int {
+	here := !w.build.IsZero()
 	for _, means := range []func(i int) bool{
-		func(i int) bool { return here && id(i).Build == build },
-		func(i int) bool { return id(i).Path == want },
-		func(i int) bool { return id(i).Path == full && id(i).Build.IsZero() },
-		func(i int) bool { return id(i).Build.String() == want },
-		func(i int) bool { return here && found != nil && id(i).Build.IsZero() && found(i) == build },
-		func(i int) bool { return !here && filepath.Base(id(i).Path) == want },
+		func(i int) bool { return here && id(i).Build == w.build },
+		func(i int) bool { return id(i).Path == w.name },
+		func(i int) bool { return id(i).Path == w.full && id(i).Build.IsZero() },
+		func(i int) bool { return id(i).Build.String() == w.name },
+		func(i int) bool { return here && found != nil && id(i).Build.IsZero() && found(i) == w.build },
+		func(i int) bool { return !here && filepath.Base(id(i).Path) == w.name },
 	} {
 		for i := range n {
 			if means(i) {
-				return i, build
+				return i
 			}
 		}
 	}
-	return -1, build
+	return -1
 }
 
 // Image finds the inferred image that the user means: as the file that lies at that path here, by path, by

@@ -133,7 +133,7 @@ func (j *job) tellRecording(rec *sample.Recording, s *stage) {
 	if len(rec.Counts) > 0 {
 		r.Event = rec.Counts[0].Event.Name
 	}
-	own := func(id sample.ImageID) bool { return input.BuildOf(id, s.binary, s.binary) }
+	own := input.BuildsOf(s.binary, s.binary)
 	for id, n := range rec.ByImage() {
 		if own(id) {
 			r.Program += n

@@ -163,8 +163,9 @@ func (r *run) unbolted(name string, newest sample.BuildID) error {
 	if !slices.ContainsFunc(r.Outputs, func(o Output) bool { return o.Kind == "bolt" && r.imageOf(&o) == name }) {
 		return nil
 	}
+	isBuild := input.BuildsOf(name, r.Recorded)
 	for _, id := range report.MostFirst(r.src.Recording.ByImage()) {
-		if id.Build == newest || !input.BuildOf(id, name, r.Recorded) {
+		if id.Build == newest || !isBuild(id) {
 			continue
 		}
 		if im, err := r.src.Open(id); err == nil && im.Bolted() {
@@ -182,9 +183,9 @@ func (r *run) newest(name string) (string, sample.BuildID) {
 		build, _ := image.ReadBuildID(path) // Onto says what is wrong with it
 		return path, build
 	}
-	images := r.src.Recording.ByImage()
-	for _, id := range report.MostFirst(images) {
-		if id.Build.String() != name && !input.BuildOf(id, name, r.Recorded) {
+	isBuild := input.BuildsOf(name, r.Recorded)
+	for _, id := range report.MostFirst(r.src.Recording.ByImage()) {
+		if id.Build.String() != name && !isBuild(id) {
 			continue
 		}
 		if im, err := r.src.Open(id); err == nil {
@@ -196,10 +197,10 @@ func (r *run) newest(name string) (string, sample.BuildID) {
 
 // note says which builds of an image were sampled.
 func (r *run) note(name string, newest sample.BuildID) {
-	images := r.src.Recording.ByImage()
+	images, isBuild := r.src.Recording.ByImage(), input.BuildsOf(r.wants[name], r.Recorded)
 	for _, id := range report.MostFirst(images) {
 		own := !newest.IsZero() && id.Build == newest
-		if !own && !input.BuildOf(id, r.wants[name], r.Recorded) {
+		if !own && !isBuild(id) {
 			continue
 		}
 		r.doc.Builds = append(r.doc.Builds, report.RefreshBuild{ID: id.Build.String(), Path: id.Path, Samples: images[id], Newest: own})
