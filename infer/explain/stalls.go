@@ -430,10 +430,8 @@ func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, far depth) 
 		timed := w.hasTime(b)
 		if !timed && far == untilStalls { // nothing is charged to it: what it has is read if it is asked for
 			w.unread = true
-			for range block.Insts {
-				w.exp.Insts = append(w.exp.Insts, InstTime{Block: b, N: r.Block[b].N})
-				w.ops = append(w.ops, image.Operands{})
-			}
+			w.exp.Insts = append(w.exp.Insts, make([]InstTime, block.Insts)...)
+			w.ops = append(w.ops, make([]image.Operands, block.Insts)...)
 			w.uops = append(w.uops, 0)
 			continue
 		}
@@ -465,8 +463,9 @@ func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, far depth) 
 		}
 	}
 	w.first = append(w.first, len(w.exp.Insts))
-	w.next = make([][]passage, len(w.exp.Insts))
-	w.mem = make([]operand, len(w.exp.Insts))
+	if far != untilStalls {
+		w.next = make([][]passage, len(w.exp.Insts))
+	}
 	if !w.unread {
 		w.frame = w.framePointer()
 	}
@@ -487,7 +486,8 @@ func (w *work) read() {
 		}
 		insts, ops = w.im.AppendOperands(insts[:0], ops[:0], &w.r.Proc.Blocks[b])
 		for i := range min(len(insts), w.first[b+1]-w.first[b]) {
-			w.exp.Insts[w.first[b]+i].Inst = insts[i]
+			t := &w.exp.Insts[w.first[b]+i]
+			t.Inst, t.Block, t.N = insts[i], b, w.r.Block[b].N
 			w.ops[w.first[b]+i] = ops[i]
 		}
 	}
@@ -510,6 +510,9 @@ func (w *work) hasTime(b int) bool {
 
 // memory returns the memory operand of instruction i, if it has one that is understood.
 func (w *work) memory(i int) (image.Memory, bool) {
+	if w.mem == nil {
+		w.mem = make([]operand, len(w.exp.Insts))
+	}
 	m := &w.mem[i]
 	if !m.asked {
 		m.Memory, m.ok = w.im.Memory(w.exp.Insts[i].Inst)
@@ -582,7 +585,9 @@ var edgeDoubt = [...]float64{infer.None: 1, infer.Low: 1, infer.Medium: 0.5, inf
 func (w *work) give(i int, t passage, time float64) {
 	if time > 0 {
 		w.exp.Insts[i].Total += time
-		w.next[i] = append(w.next[i], t)
+		if w.next != nil {
+			w.next[i] = append(w.next[i], t)
+		}
 	}
 }
 

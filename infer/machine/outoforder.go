@@ -1,6 +1,9 @@
 package machine
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // bound returns the least time per execution where executions overlap: the largest
 // of what dispatch, fetch, each group of units, and dependencies allow.
@@ -140,7 +143,10 @@ func (p *plan) retire(s *Schedule) { p.retireBy(s, p.period(s)) }
 func (p *plan) retireBy(s *Schedule, period int) {
 	n := len(p.steps)
 	at, before := p.now, p.before
-	on, waits := make([]int, n), make([]int, n)
+	p.on, p.waits = slices.Grow(p.on[:0], n)[:n], slices.Grow(p.waits[:0], n)[:n]
+	on, waits := p.on, p.waits
+	clear(on)
+	clear(waits)
 	q := retirement{width: p.m.Width.Retire}
 	other := p.between()
 	gap := float64(other) / float64(p.m.Width.Dispatch)

@@ -162,7 +162,7 @@ func (m *Model) waits(insts []image.Inst, ops []image.Operands) float64 {
 	return m.Memory.Wait * float64(far)
 }
 
-// A timer is storage of Cycles.
+// A timer is storage of schedules and of Cycles.
 type timer struct {
 	insts []image.Inst
 	ops   []image.Operands
@@ -184,7 +184,10 @@ func (t *timer) set(m *Model, im *image.Image, b *image.Block) bool {
 var timers = sync.Pool{New: func() any { return new(timer) }}
 
 func (m *Model) schedule(insts []image.Inst, ops []image.Operands, loop bool) *Schedule {
-	p := &plan{m: m}
+	t := timers.Get().(*timer)
+	defer timers.Put(t)
+	p := &t.plan
+	p.m = m
 	p.set(insts, ops, loop)
 	s := &Schedule{Insts: make([]Slot, len(insts)), Loop: loop}
 	for i, in := range insts {
@@ -265,6 +268,7 @@ type plan struct {
 
 	now, before []float64 // scratch of start times, by step
 	then        []float64 // likewise, of an execution that others are compared with
+	on, waits   []int     // likewise, of retirement
 }
 
 // step is an instruction with its costs added up.
