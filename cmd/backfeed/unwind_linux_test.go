@@ -204,15 +204,8 @@ func checkCopied(t *testing.T, exe, data string) {
 	if doc.Stacks.Samples < 50 {
 		t.Skip("too few samples to tell")
 	}
-	if of := doc.Stacks; of.Complete*100 < of.Samples*97 {
-		t.Errorf("%d of %d stacks go to where the thread began", of.Complete, of.Samples)
-	}
-	for _, r := range doc.Rows {
-		if r.Procedure == "main" && r.Inclusive*100 < doc.Stacks.Samples*97 {
-			t.Errorf("%d of %d samples are in main", r.Inclusive, doc.Stacks.Samples)
-		}
-	}
 	im, ways, samples, wrong := openImage(t, exe), map[string]uint64{}, uint64(0), uint64(0)
+	starting := uint64(0) // in the dynamic linker, whose own start is the end of its stacks: on emulated processors that takes long
 	f, err := os.Open(data)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +223,11 @@ func checkCopied(t *testing.T, exe, data string) {
 	}
 	for _, c := range rec.Counts {
 		for _, s := range c.Stacks {
-			if names := framesOf(c, im, exe, s.Frames); names[0] == "spin" {
+			names := framesOf(c, im, exe, s.Frames)
+			if last := names[len(names)-1]; strings.HasPrefix(last, "ld-linux") {
+				starting += s.N
+			}
+			if names[0] == "spin" {
 				way := wayOf(names)
 				if ways[way] += s.N; way == "" {
 					t.Logf("%d samples: %s", s.N, strings.Join(names, " "))
@@ -240,7 +237,16 @@ func checkCopied(t *testing.T, exe, data string) {
 			}
 		}
 	}
-	t.Logf("%d samples, by way: %v", samples, ways)
+	t.Logf("%d samples, by way: %v; %d of the start", samples, ways, starting)
+	running := doc.Stacks.Samples - starting
+	if doc.Stacks.Complete*100 < running*97 {
+		t.Errorf("%d of %d stacks go to where the thread began", doc.Stacks.Complete, running)
+	}
+	for _, r := range doc.Rows {
+		if r.Procedure == "main" && r.Inclusive*100 < running*97 {
+			t.Errorf("%d of %d samples are in main", r.Inclusive, running)
+		}
+	}
 	if wrong*50 > samples {
 		t.Errorf("%d of %d samples are of no way in which the program calls spin", wrong, samples)
 	}
