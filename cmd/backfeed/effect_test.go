@@ -28,7 +28,7 @@ func TestNoEffect(t *testing.T) {
 		"infer FILE --format json -n 3": "only the table", "infer FILE --format csv -n 3": "only the table", "infer FILE --places 3 -n 3": "only the table", "infer FILE --stalls": "--format json",
 		"list main FILE --format json -n 3": "has all instructions", "list main FILE --format csv --unfolded": "has all instructions", "list main FILE --format json --address": "has all instructions",
 		"verify DOC --truth TRUTH --since 7d": "--samples names", "merge FILE --half-life 7d -o OUT": "no source is one", "merge FILE@2 --since 7d -o OUT": selecting,
-		"import FILE --symfs / -o OUT": "only counts do", "merge FILE STORE --symfs / -o OUT": "only counts do", "merge FILE --image x -o OUT": "--onto", "merge FILE --mangled -o OUT": "only --onto", "record --calibrate --mangled true": "--dry-run", "import FILE --binary x -o OUT": "cover profiles",
+		"import FILE --symfs / -o OUT": "only counts and stacks do", "merge FILE STORE --symfs / -o OUT": "only counts and stacks do", "merge FILE --image x -o OUT": "--onto", "merge FILE --mangled -o OUT": "only --onto", "record --calibrate --mangled true": "--dry-run", "import FILE --binary x -o OUT": "cover profiles",
 		"store gc STORE --retain-size 1G --most": "it goes with --retain",
 		"record -a --max-cpu 3% -d 1":            "never samples by ptrace", "record -a --tick -F 99 -d 1": "a rate of its own", "record --tick true": "go with -a", "record --period 3 true": "goes with --event",
 		"record --label a=b true": "goes with --store", "record -o OUT --store OUT true": "not both", "record --dry-run true": "with --calibrate", "record -a --period 3 -d 1": "--period goes with",
