@@ -23,11 +23,10 @@ func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCoun
 	if pr.par.risks {
 		pr.risk(prof, model)
 	}
-	if pr.par.timed && !model.InOrder {
-		pr.steady(prof, model)
-	}
-	if model.InOrder && (prof.Event.Unit == "ns" || prof.Event.Unit == "cycles") {
+	if ofTime := prof.Event.Unit == "ns" || prof.Event.Unit == "cycles"; ofTime && model.InOrder {
 		pr.schedule(prof, model)
+	} else if ofTime {
+		pr.steady(prof, model)
 	}
 }
 

@@ -3,11 +3,13 @@ package infer
 import (
 	"math"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
+	"backfeed/sample"
 )
 
 // steadyCode is procedures of a block that leads to a loop of one block and one behind it.
@@ -33,9 +35,12 @@ loop stores, mov %rax, (%rsi)
 loop calls, call chain
 `
 
-// TestSteady: a loop that waits for nothing runs as often as its samples and the machine model say, unless it is entered too often
-// for that, or something surer tells.
-func TestSteady(t *testing.T) {
+// steadyImage is an image of steadyCode.
+func steadyImage(t *testing.T) *image.Image {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the loops are code of x86-64")
+	}
 	dir := t.TempDir()
 	testtool.Write(t, dir, "p.s", steadyCode)
 	testtool.Run(t, dir, "gcc", "-shared", "-nostdlib", "p.s", "-o", "p.so")
@@ -44,6 +49,13 @@ func TestSteady(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { im.Close() })
+	return im
+}
+
+// TestSteady: a loop that waits for nothing runs as often as its samples and the machine model say, unless it is entered too often
+// for that, or something surer tells.
+func TestSteady(t *testing.T) {
+	im := steadyImage(t)
 	model := modelNamed(t, "intel-skylake-x")
 	const period, samples = 1e6, 10_000
 	told := func(n, sd float64) []observation {
@@ -89,6 +101,31 @@ func TestSteady(t *testing.T) {
 		o := q.known[0]
 		if cycles := samples * period / math.Exp(o.logN); o.block != 1 || math.Abs(cycles/tt.cycles-1) > 1e-9 || math.Abs(o.sd-tt.sd) > 0.01 {
 			t.Errorf("%s: block %d, %g cycles a turn known to %.3f, want %g and %.3f", tt.name, o.block, cycles, o.sd, tt.cycles, tt.sd)
+		}
+	}
+}
+
+// TestSteadyEvent: samples of other events than time tell nothing of what a turn takes.
+func TestSteadyEvent(t *testing.T) {
+	im := steadyImage(t)
+	p, err := im.Proc(im.Lookup("chain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, _ := im.OffsetOf(p.Blocks[1].Start)
+	for event, want := range map[sample.Event]Confidence{
+		{Name: "cycles", Period: 1_000_000, Unit: "cycles"}: Medium,
+		{Name: "cache-misses", Period: 1000}:                Low,
+	} {
+		c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, event)
+		c.AddSample(c.Image(sample.ImageID{Path: "p.so"}), off, 10_000)
+		rec := &sample.Recording{Counts: []*sample.Counts{c}}
+		prof, err := Infer(t.Context(), rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, Options{Model: "intel-skylake-x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := prof.results()[0].Block[1]; f.Conf != want {
+			t.Errorf("%s: the loop's executions are %g, known with %v confidence, want %v", event.Name, f.N, f.Conf, want)
 		}
 	}
 }
