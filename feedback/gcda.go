@@ -213,7 +213,7 @@ func newArchive(notes []*gcov.Notes) *archive {
 				}
 			}
 			for _, arc := range c.fn.Arcs {
-				if lines := c.fn.Lines[arc.From]; mayEnd(arc) && len(lines) > 0 {
+				if lines := c.fn.Lines[arc.From]; arc.MayEnd() && len(lines) > 0 {
 					last := lines[len(lines)-1]
 					at := sourceLine{filepath.Base(last.File), last.Line}
 					c.calls[at] = append(c.calls[at], arc.From)
@@ -233,12 +233,6 @@ func newArchive(notes []*gcov.Notes) *archive {
 		}
 	}
 	return a
-}
-
-// mayEnd reports whether a block ends in a call, of which an arc says that it may not return: any but those of pure functions and
-// of most that gcc knows.
-func mayEnd(arc gcov.Arc) bool {
-	return arc.Flags&gcov.Fake != 0 && arc.From != gcov.Entry && arc.To == gcov.Exit
 }
 
 // stem is the name of a file without what follows the first dot.
@@ -513,8 +507,7 @@ func (c *chart) edges() []infer.GraphEdge {
 		ins[a.To]++
 	}
 	for i, a := range c.fn.Arcs {
-		never := a.Flags&gcov.Fake != 0 && len(outs[a.From]) > 1 && a.From != gcov.Entry // a call that does not return
-		edges[i] = infer.GraphEdge{From: a.From, To: a.To, Unlikely: never}
+		edges[i] = infer.GraphEdge{From: a.From, To: a.To, Unlikely: a.MayEnd() && len(outs[a.From]) > 1}
 	}
 	wrote := map[sourceLine]bool{}
 	for _, of := range c.copies {

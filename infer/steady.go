@@ -95,9 +95,9 @@ func steadyTurn(im *image.Image, model *machine.Model, blk *image.Block) (cycles
 			sd = steadyDivideSD
 		}
 	}
-	cycles = model.ScheduleOf(insts, ops, blk).Cycles
-	if 2*float64(model.Uops(insts, ops)) > cycles*float64(model.Width.Dispatch) {
-		cycles, sd = steadyShared*cycles, max(sd, steadySharedSD)
+	s := model.ScheduleOf(insts, ops, blk)
+	if 2*float64(s.Uops) > s.Cycles*float64(model.Width.Dispatch) {
+		return steadyShared * s.Cycles, max(sd, steadySharedSD)
 	}
-	return cycles, sd
+	return s.Cycles, sd
 }

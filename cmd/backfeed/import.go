@@ -66,32 +66,32 @@ const keptCallersHelp = `Of the stacks of perf.data and of OTLP profiles, 7 call
 --callers up to 127: for inclusive figures and flame graphs. Of recursion, each depth is a stack of its own.`
 
 // A keptCallers is a flag: how many callers of a stack to keep, of recordings that others made.
-type keptCallers string
+type keptCallers struct{ callersFlag }
 
 func keepsCallers(fs *flagset.Set) *keptCallers {
-	v := keptCallers("7")
+	v := keptCallers{"7"}
 	fs.Var(&v, "callers", "of stacks of perf.data and OTLP, keep so many callers: no; all, up to 127; or up to `N`")
 	fs.Lookup("callers").NoOptDefVal = "all"
 	return &v
 }
 
-func (v *keptCallers) String() string { return string(*v) }
-func (v *keptCallers) Type() string   { return new(callersFlag).Type() }
-func (*keptCallers) Words() []string  { return []string{"no", "all"} }
+func (*keptCallers) Words() []string { return []string{"no", "all"} }
 func (v *keptCallers) Set(s string) error {
 	if !isCallers(s) {
 		return fmt.Errorf("want no, all or 1 to %d", collect.MaxFrames)
 	}
-	*v = keptCallers(s)
-	return nil
+	return v.callersFlag.Set(s)
 }
 
-// into has sources read so, and refuses the flag if none is of others' stacks.
+// into has sources read so if the flag is given, and refuses it if none is of others' stacks.
 func (v *keptCallers) into(opt *input.Options, fs *flagset.Set, sources []string) error {
+	if !fs.Changed("callers") {
+		return nil // 7 are usual
+	}
 	if !slices.ContainsFunc(sources, input.HasStacks) {
 		return fs.Refuse("of perf.data and OTLP profiles, callers are chosen from, and no source is one", "callers")
 	}
-	_, callers := callersFlag(*v).of()
+	_, callers := v.of()
 	if opt.StackDepth = 1 + callers; callers == 0 {
 		opt.StackDepth = -1 // no stacks
 	}

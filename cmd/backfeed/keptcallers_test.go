@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/perfdata"
 )
@@ -28,9 +28,7 @@ func TestKeptCallers(t *testing.T) {
 	if err := s.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(data, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testtool.Put(t, data, b.String())
 	for _, cmd := range []string{"import", "merge"} {
 		for flag, want := range map[string]string{"": "[8]", "--callers": "[128]", "--callers=all": "[128]", "--callers=2": "[3]", "--callers=no": "[]"} {
 			args := []string{cmd, data, "-o", deep}
@@ -38,11 +36,7 @@ func TestKeptCallers(t *testing.T) {
 				args = append(args, flag)
 			}
 			must(t, args...)
-			b, err := os.ReadFile(deep)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rec, err := sample.Decode(b)
+			rec, err := sample.Decode([]byte(testtool.Read(t, deep)))
 			if err != nil {
 				t.Fatal(err)
 			}

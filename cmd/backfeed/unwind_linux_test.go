@@ -133,9 +133,7 @@ func TestUnwindCopied(t *testing.T) {
 	})
 	t.Run("the kernel", func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "perf.data")
-		if err := os.WriteFile(data, copiedStacks(t, exe, 2*time.Second), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testtool.Put(t, data, string(copiedStacks(t, exe, 2*time.Second)))
 		checkCopied(t, exe, data)
 	})
 }

@@ -67,7 +67,7 @@ func (f *Function) Check(flows []int64) error {
 	}
 	in, out := make([]int64, f.Blocks), make([]int64, f.Blocks)
 	for i, a := range f.Arcs {
-		if flows[i] < 0 && (a.Flags&Fake == 0 || a.To != Exit || a.From == Entry) {
+		if flows[i] < 0 && !a.MayEnd() {
 			return fmt.Errorf("%s: %d executions of the arc from block %d to %d: %w", f.Name, flows[i], a.From, a.To, ErrFlow)
 		}
 		out[a.From] += flows[i]

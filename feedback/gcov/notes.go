@@ -52,6 +52,10 @@ type Arc struct {
 	Flags    ArcFlags
 }
 
+// MayEnd reports whether a stands for calls at the end of its block that may not return: any but those of pure functions and of most
+// that gcc knows.
+func (a Arc) MayEnd() bool { return a.Flags&Fake != 0 && a.From != Entry && a.To == Exit }
+
 // ArcFlags say what an arc is (gcov-io.h).
 type ArcFlags uint32
 
