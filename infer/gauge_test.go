@@ -7,42 +7,91 @@ import (
 	"backfeed/infer/image"
 )
 
+// gauged is a program of procedures of a loop each, executions of some of which are known.
+type gauged struct {
+	par   params
+	probs []*problem
+}
+
+func newGauged() *gauged {
+	g := &gauged{par: outOfOrder}
+	g.par.hidden = math.Inf(1)
+	return g
+}
+
+// gaugedCost is the samples of an execution, by the model.
+const gaugedCost = 0.01
+
+// executions returns those of a procedure with so many samples, of which each is worth so much of what the model says.
+func (g *gauged) executions(samples uint64, worth float64) float64 {
+	return worth * float64(samples) / 10 / gaugedCost
+}
+
+// add adds such a procedure; its executions are known if worth is not 0.
+func (g *gauged) add(samples uint64, worth float64) *problem {
+	q := newProblem(graph("a4>b b9>b b>c c5"), []uint64{samples / 10, samples / 10 * 8, samples / 10}, func(*image.Block) float64 { return gaugedCost }, &g.par)
+	if worth > 0 {
+		o, _ := Known{N: g.executions(samples, worth), RelSD: 0.05}.executions(0)
+		q.known = append(q.known, o)
+		q.loosen()
+	}
+	g.probs = append(g.probs, q)
+	return q
+}
+
+func (g *gauged) solve() *program {
+	pr := newProgram(g.probs, nil, g.par.tieSD)
+	pr.solve(make([]float64, pr.at[len(g.probs)]), false)
+	return pr
+}
+
 // TestGauge: the scale of all costs is that of the procedures with known executions that
 // have samples, however far off those are that hardly have any; samples of procedures
 // without known executions mean as many executions then.
 func TestGauge(t *testing.T) {
-	const each = 0.01 // samples of an execution, by the model
-	par := outOfOrder
-	par.hidden = math.Inf(1)
 	for _, tt := range []struct {
 		worth float64 // true executions of one of the model's
 		quiet float64 // the same of procedures with one sample
 	}{{0.5, 0.5}, {0.5, 100}, {2, 0.01}, {1, 50}} {
-		var probs []*problem
-		add := func(samples uint64, known float64) *problem {
-			q := newProblem(graph("a4>b b9>b b>c c5"), []uint64{samples / 10, samples / 10 * 8, samples / 10}, func(*image.Block) float64 { return each }, &par)
-			if known > 0 {
-				o, _ := Known{N: known, RelSD: 0.05}.executions(0)
-				q.known = append(q.known, o)
-				q.loosen()
-			}
-			probs = append(probs, q)
-			return q
-		}
+		g := newGauged()
 		for range 4 {
-			add(10000, tt.worth*1000/each)
+			g.add(10000, tt.worth)
 		}
 		for range 60 {
-			add(10, tt.quiet*1/each)
+			g.add(10, tt.quiet)
 		}
-		rest := add(10000, 0)
-		pr := newProgram(probs, nil, par.tieSD)
-		pr.solve(make([]float64, pr.at[len(probs)]), false)
+		rest := g.add(10000, 0)
+		pr := g.solve()
 		if off := pr.gauge - math.Log(tt.worth); math.Abs(off) > 0.25 {
 			t.Errorf("%+v: one is worth %.3f", tt, math.Exp(pr.gauge))
 		}
-		if off := math.Log(rest.n[0] / (tt.worth * 1000 / each)); math.Abs(off) > 0.4 {
-			t.Errorf("%+v: %.3g executions where nothing is known, want %.3g", tt, rest.n[0], tt.worth*1000/each)
+		if off := math.Log(rest.n[0] / g.executions(10000, tt.worth)); math.Abs(off) > 0.4 {
+			t.Errorf("%+v: %.3g executions where nothing is known, want %.3g", tt, rest.n[0], g.executions(10000, tt.worth))
+		}
+	}
+}
+
+// TestGaugeFew: the scale hardly follows one procedure alone, or some that differ as much as they can, of whatever samples.
+func TestGaugeFew(t *testing.T) {
+	for _, tt := range []struct {
+		worth []float64 // of procedures with known executions
+		least float64   // that one is worth
+	}{
+		{[]float64{0.02}, 0.4},
+		{[]float64{0.02, 1}, 0.7},
+		{[]float64{0.02, 1, 0.02, 1}, 0.6},
+	} {
+		g := newGauged()
+		for _, worth := range tt.worth {
+			g.add(90000/uint64(len(tt.worth)), worth)
+		}
+		rest := g.add(10000, 0)
+		pr := g.solve()
+		if is := math.Exp(pr.gauge); is < tt.least || is > 1.1 {
+			t.Errorf("%v: one is worth %.3f, want %v to 1", tt.worth, is, tt.least)
+		}
+		if n, usual := rest.n[0], g.executions(10000, 1); n < tt.least*usual*0.8 || n > usual*1.4 {
+			t.Errorf("%v: %.3g executions where nothing is known, want %.3g or a little less", tt.worth, n, usual)
 		}
 	}
 }
