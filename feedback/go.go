@@ -321,14 +321,11 @@ func (g *goWriter) doubted(n float64, shown bool) float64 {
 // that are not pointers hold wrappers, which the compiler cannot call: the method
 // in them is what the source names.
 func (g *goWriter) callee(a image.Addr) (f goFunc, why Reason) {
-	fs := g.lines.Frames(a)
-	if len(fs) == 0 {
-		return goFunc{}, SkipNoLine
-	}
 	if !g.isGo(a) {
 		return goFunc{}, SkipLang
 	}
 	if !g.isWrapper(a) {
+		fs := g.lines.Frames(a)
 		return funcOf(fs[len(fs)-1]), ""
 	}
 	if f, ok := g.wrapped(a); ok {
@@ -348,12 +345,12 @@ func (e goEdge) added() bool {
 	return ok && name != "" && 'a' <= name[0] && name[0] <= 'z' && !strings.HasPrefix(e.caller.name, "runtime.")
 }
 
-// isGo reports whether the code at a may be the Go compiler's or assembler's: a program
-// with cgo holds C as well, which has no edges that the compiler could read.
+// isGo reports whether the code at a is the Go compiler's or assembler's: a program with cgo holds C as well, which has no
+// edges that the compiler could read, and stubs of the linker. All of Go's code has lines, in stripped programs too.
 func (g *goWriter) isGo(a image.Addr) bool {
 	switch g.lines.Unit(a).Lang {
 	case "", "go", "asm":
-		return true
+		return len(g.lines.Frames(a)) > 0
 	}
 	return false
 }

@@ -93,6 +93,41 @@ func edgesOf(t *testing.T, b []byte) map[string]int64 {
 	return edges
 }
 
+// TestGoWithoutLines: what has no lines is not Go's, such as the linker's stubs in a program with cgo. Its calls are none that
+// the compiler could have more of, and calls of it are of another language.
+func TestGoWithoutLines(t *testing.T) {
+	p := newProgram(t, shapes+`
+proc stub@200 x500
+block x500
+	stub=stub:201 s20
+	tail=stub:202 call main.leaf x500
+proc main.asks@210 x500
+block x500
+	main.asks:211 s3
+	asks=main.asks:212 call stub x500
+`)
+	p.stack(10, "leaf", "direct")
+	p.stack(20, "stub", "asks")
+	v := p.ofGo()
+	p.lang = "" // as where a program has no DWARF
+	for _, label := range []string{"stub", "tail"} {
+		delete(p.frames, p.labels[label])
+	}
+	var out bytes.Buffer
+	stats, err := writeGo(&out, v, GoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Skipped[SkipNoLine] != 0 || stats.Skipped[SkipLang] != 1 {
+		t.Errorf("left out%s", stats.Skipped)
+	}
+	for e := range edgesOf(t, out.Bytes()) {
+		if strings.Contains(e, "stub") {
+			t.Errorf("a call of or from code that is not Go's: %s", e)
+		}
+	}
+}
+
 func TestWriteGo(t *testing.T) {
 	var out bytes.Buffer
 	stats, err := writeGo(&out, newShapes(t).ofGo(), GoOptions{})

@@ -726,6 +726,16 @@ func (r *Recording) Delivered() uint64 {
 	return n
 }
 
+// InUser returns the number of samples of all events that the kernel did not drop, without those of its own code and those
+// that Go's runtime could not tell from them: what a profile of programs is made of.
+func (r *Recording) InUser() uint64 {
+	n, lost := r.Delivered(), r.Lost()
+	for _, why := range []Loss{LostKernel, LostOutsideGo} {
+		n -= min(n, lost[why])
+	}
+	return n
+}
+
 // ByImage returns the number of samples of all events in each image, the lost ones left out.
 func (r *Recording) ByImage() map[ImageID]uint64 {
 	n := map[ImageID]uint64{}

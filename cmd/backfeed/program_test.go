@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -189,6 +190,30 @@ func TestEmitThin(t *testing.T) {
 		code, _, errs := runCLI(t, "emit", "go", weighed)
 		if thin := strings.Contains(errs, "samples make a thin profile"); code != exitDone || thin != want {
 			t.Errorf("weight %s: exit code %d, %s", weight, code, errs)
+		}
+	}
+}
+
+// TestEmitThinOutside: samples of the kernel, or of what runtime/pprof calls outside Go code, make no profile thicker.
+func TestEmitThinOutside(t *testing.T) {
+	path, _ := programRecording(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, why := range []sample.Loss{sample.LostKernel, sample.LostOutsideGo} {
+		rec, err := sample.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := rec.InUser()
+		rec.Counts[0].Lose(why, 100_000)
+		mostly := filepath.Join(t.TempDir(), "mostly.bfr")
+		if err := os.WriteFile(mostly, rec.Encode(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, errs := runCLI(t, "emit", "go", mostly); code != exitDone || !strings.Contains(errs, fmt.Sprintf("%d samples make a thin profile", n)) {
+			t.Errorf("%s: exit code %d, %s", why, code, errs)
 		}
 	}
 }

@@ -255,7 +255,7 @@ func runRecord(c *cli, args []string) error {
 
 // tellFew says that a command has few samples for a profile, and what brings more: it cannot be recorded for longer than it runs.
 func (c *cli) tellFew(rec *sample.Recording, opt collect.Options, stats *collect.Stats) {
-	if n := rec.Delivered(); stats.Command != nil && opt.Duration == 0 && opt.Period == 0 && isThin(n, rec) {
+	if n := rec.InUser(); stats.Command != nil && opt.Duration == 0 && opt.Period == 0 && isThin(n, rec) {
 		c.warn("%d samples are enough to see where time goes, and few for a profile: have the program run longer%s", n, record.OrRaise(opt.Frequency))
 	}
 }

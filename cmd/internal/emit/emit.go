@@ -191,7 +191,6 @@ const debugInfo = "compile with -g, or have the debug file where --symfs looks"
 // anything: they are not in the source, hardly run, or no consumer could use them.
 var feedbackAdvice = map[feedback.Reason]string{
 	feedback.SkipUnseen:                            "record for longer",
-	feedback.SkipNoLine:                            "build without -ldflags=-w and do not strip",
 	feedback.SkipIndirect:                          "record with callers or branch records (perf record -b, record --calibrate), which see where calls lead",
 	feedback.SkipUnshown:                           "record for longer, or with --calibrate, which sees where more of them lead",
 	feedback.SkipUnknown:                           "record for longer",

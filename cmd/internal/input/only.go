@@ -92,7 +92,7 @@ func noImage(want string, build sample.BuildID, ids []sample.ImageID) error {
 	return fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s, or its name %s)", want, build, list)
 }
 
-// Asked returns how many samples were recorded of what was asked for: of one image, or of all.
+// Asked returns how many samples were recorded of what was asked for: of one image, or of all but the kernel.
 func (s *Session) Asked() uint64 {
 	switch {
 	case s.only != nil:
@@ -100,7 +100,7 @@ func (s *Session) Asked() uint64 {
 	case s.Calls != nil:
 		return s.Calls.Samples
 	}
-	return s.Recording.Samples()
+	return s.Recording.InUser()
 }
 
 // OfOtherID returns how many samples are of images of which only other builds were found, and of how many. Of an
