@@ -521,7 +521,8 @@ func (f *flow) newFactor() *factor {
 	return x
 }
 
-// set eliminates for probabilities of out-edges p, as f.outs. They are to stay as they are while x is used.
+// set eliminates for probabilities of out-edges p, as f.outs. They are to stay as they are while x is used. Most lists
+// of arcs have one or two: to cut slices for them, here, in visits and in values, costs more than checked indices do.
 func (x *factor) set(p []float64) {
 	f, at, arc, exit, stay := x.f, x.at, x.arc, x.exit, x.stay
 	x.prob = p
@@ -530,42 +531,27 @@ func (x *factor) set(p []float64) {
 	for w, i := range f.outAt {
 		at[i] += p[w]
 	}
-	fills, steps := f.fills, f.steps[:len(f.order)]
-	in := int32(0)
+	fills, steps, to := f.fills, f.steps[:len(f.order)], f.end[:len(arc)]
+	in, fill := int32(0), 0
 	for s, k := range f.order {
 		end := steps[s]
-		out := arc[in:end.out]
 		ex := exit[k]
 		d := ex
-		for _, q := range out {
-			d += q
+		for i := in; i < end.out; i++ {
+			d += arc[i]
 		}
 		// A block whose out-edges have all underflown would stay for ever.
 		d = 1 / max(d, 1e-300)
 		stay[k] = d
-		from := arc[end.out:end.in]
-		to := f.end[end.out:end.in]
-		to = to[:len(from)]
-		in = end.in
-		if len(out) == 1 { // most
-			only, by := out[0], fills[:len(from)]
-			fills = fills[len(from):]
-			for i, q := range from {
-				q *= d
-				exit[to[i]] += q * ex
-				at[by[i]] += q * only
-			}
-			continue
-		}
-		for i, q := range from {
-			q *= d
+		for i := end.out; i < end.in; i++ {
+			q := arc[i] * d
 			exit[to[i]] += q * ex
-			by := fills[:len(out)]
-			fills = fills[len(out):]
-			for c, a := range by {
-				at[a] += q * out[c]
+			for o := in; o < end.out; o++ {
+				at[fills[fill]] += q * arc[o]
+				fill++
 			}
 		}
+		in = end.in
 	}
 }
 
@@ -581,28 +567,21 @@ func (x *factor) visits(v []float64) {
 			}
 		}
 	}
-	steps := f.steps[:len(f.order)]
+	steps, end := f.steps[:len(f.order)], f.end[:len(arc)]
 	lo := int32(0)
 	for s, k := range f.order {
-		end := steps[s]
 		if q := v[k] * stay[k]; q != 0 {
-			by := arc[lo:end.out]
-			to := f.end[lo:end.out]
-			to = to[:len(by)]
-			for i, p := range by {
-				v[to[i]] += q * p
+			for i := lo; i < steps[s].out; i++ {
+				v[end[i]] += q * arc[i]
 			}
 		}
-		lo = end.in
+		lo = steps[s].in
 	}
 	for s := len(steps) - 1; s >= 0; s-- {
-		k, end := f.order[s], steps[s]
+		k := f.order[s]
 		sum := v[k]
-		by := arc[end.out:end.in]
-		from := f.end[end.out:end.in]
-		from = from[:len(by)]
-		for i, p := range by {
-			sum += v[from[i]] * p
+		for i := steps[s].out; i < steps[s].in; i++ {
+			sum += v[end[i]] * arc[i]
 		}
 		v[k] = sum * stay[k]
 	}
@@ -629,15 +608,11 @@ func (x *factor) values(g []float64) {
 	for _, e := range f.feeds {
 		g[e.from] += g[e.to] * x.prob[e.out]
 	}
-	steps := f.steps[:len(f.order)]
+	steps, end := f.steps[:len(f.order)], f.end[:len(arc)]
 	for s, k := range f.order {
-		end := steps[s]
 		q := g[k] * stay[k]
-		by := arc[end.out:end.in]
-		from := f.end[end.out:end.in]
-		from = from[:len(by)]
-		for i, p := range by {
-			g[from[i]] += q * p
+		for i := steps[s].out; i < steps[s].in; i++ {
+			g[end[i]] += q * arc[i]
 		}
 	}
 	for s := len(steps) - 1; s >= 0; s-- {
@@ -646,11 +621,8 @@ func (x *factor) values(g []float64) {
 			lo = steps[s-1].in
 		}
 		sum := g[k]
-		by := arc[lo:steps[s].out]
-		to := f.end[lo:steps[s].out]
-		to = to[:len(by)]
-		for i, p := range by {
-			sum += g[to[i]] * p
+		for i := lo; i < steps[s].out; i++ {
+			sum += g[end[i]] * arc[i]
 		}
 		g[k] = sum * stay[k]
 	}

@@ -270,6 +270,10 @@ type problem struct {
 	prob  []float64 // by out-edge
 	n     []float64 // by block: executions
 
+	// Set by forward.
+	lam  []float64 // by block: samples expected by what its executions cost in the median
+	mean []float64 // by block: the same by what they most probably cost
+
 	// Accumulated between forward and backward: derivatives of the objective.
 	dn    []float64 // by block, of n
 	dout  []float64 // by out-edge, of prob
@@ -372,8 +376,8 @@ func (q *problem) allocate() {
 	f := q.flow
 	q.fac = f.newFactor()
 	nb, nw := f.blocks, len(f.outs)
-	blocks := floats.take(7 * nb)
-	for i, s := range []*[]float64{&q.samples, &q.cost, &q.fetch, &q.insts, &q.invVar, &q.n, &q.dn} {
+	blocks := floats.take(9 * nb)
+	for i, s := range []*[]float64{&q.samples, &q.cost, &q.fetch, &q.insts, &q.invVar, &q.n, &q.dn, &q.lam, &q.mean} {
 		*s = blocks[i*nb : (i+1)*nb]
 	}
 	q.weigh = weighings.take(nb)
@@ -483,38 +487,9 @@ func (q *problem) forward(x []float64) float64 {
 		common = math.Exp(clamp(x[last]*q.commonSD, -20, 20))
 	}
 	q.miss()
-	cost, fetch, dn, weigh := q.cost[:len(q.n)], q.fetch[:len(q.n)], q.dn[:len(q.n)], q.weigh[:len(q.n)]
-	missed, dmean, often := q.missed, q.dmean, q.par.often
-	var dcommon float64
-	for b, n := range q.n {
-		n = max(n, 1e-100)
-		each := n * common * cost[b]
-		fetches, power := fetchesOf(fetch[b], often, n*common)
-		all := each + fetches
-		grows := each + fetches*power // by how much more all is for each logarithm of n
-		by := &weigh[b]
-		if missed != nil {
-			all += missed[b] * common
-		}
-		mean, vb := by.explain(all)
-		v += vb
-		off := mean - by.samples
-		if all == each {
-			dn[b] = off / n
-			dcommon += off
-			if missed != nil {
-				dmean[b] = off * common / max(all, 1e-150)
-			}
-			continue
-		}
-		part := off / (max(all, 1e-150) * n)
-		dn[b] = part * grows
-		if missed != nil {
-			dmean[b] = part * n * common
-			grows += missed[b] * common
-		}
-		dcommon += part * n * grows
-	}
+	q.bring(common)
+	v = explain(q.weigh, q.lam, q.mean, v)
+	dcommon := q.blame(common)
 	if q.commonSD != 0 {
 		q.dx[last] += dcommon * q.commonSD
 	}
@@ -526,6 +501,52 @@ func (q *problem) forward(x []float64) float64 {
 		v += q.observeMultiways(&q.multiways[i])
 	}
 	return v + q.observeVisits()
+}
+
+// bring sets lam, and dn to how much more that is for each logarithm of n, where costs have a factor in common.
+func (q *problem) bring(common float64) {
+	n := q.n
+	cost, fetch, lam, dn, often := q.cost[:len(n)], q.fetch[:len(n)], q.lam[:len(n)], q.dn[:len(n)], q.par.often
+	for b, n := range n {
+		n = max(n, 1e-100)
+		each := n * common * cost[b]
+		fetches, power := fetchesOf(fetch[b], often, n*common)
+		lam[b], dn[b] = each+fetches, each+fetches*power
+	}
+	if q.missed != nil {
+		missed := q.missed[:len(lam)]
+		for b := range lam {
+			lam[b] += missed[b] * common
+		}
+	}
+}
+
+// blame sets dn and dmean for lam and mean, and returns the derivative of the objective by the logarithm of common.
+func (q *problem) blame(common float64) (dcommon float64) {
+	n := q.n
+	cost, weigh, lam, mean, dn := q.cost[:len(n)], q.weigh[:len(n)], q.lam[:len(n)], q.mean[:len(n)], q.dn[:len(n)]
+	missed, dmean := q.missed, q.dmean
+	for b, n := range n {
+		n = max(n, 1e-100)
+		off, all := mean[b]-weigh[b].samples, lam[b]
+		if all == n*common*cost[b] {
+			dn[b] = off / n
+			dcommon += off
+			if missed != nil {
+				dmean[b] = off * common / max(all, 1e-150)
+			}
+			continue
+		}
+		part := off / (max(all, 1e-150) * n)
+		grows := dn[b]
+		dn[b] = part * grows
+		if missed != nil {
+			dmean[b] = part * n * common
+			grows += missed[b] * common
+		}
+		dcommon += part * n * grows
+	}
+	return dcommon
 }
 
 // run sets enter, prob and n for x: how often all runs, without what samples say of that.
@@ -719,41 +740,53 @@ func (q *problem) expect(noise []float64) {
 	}
 }
 
-// explain returns what lam expected samples say of a block: the mean m and, up to a
-// constant, the value of m - s*log(m) + k*(u-c)^2/2 at its minimum over u, where
+// explain sets mean to what lam, the samples expected of blocks, say of each, and returns value and, up to
+// a constant, the sum of m - s*log(m) + k*(u-c)^2/2 at its minimum over u, where
 // m = lam*e^u. With s samples, weight k = invVar and c of expect, the derivative is
 // zero at m = k*w and u-c = s/k-w, where w = omega(log(lam/k) + c + s/k). Where u-c is
 // less than -h/sqrt(k), of hidden h, the last term goes on as a straight line, and
-// the derivative is zero at m = s + h*sqrt(k).
-func (by *weighing) explain(lam float64) (mean, value float64) {
-	s, k := by.samples, by.k
-	if s == 0 {
-		x := lam * by.tilt
-		if x > by.edge {
-			return k * by.far, k * by.far * (1 + fastLog(x/by.far) - by.far/2)
+// the derivative is zero at m = s + h*sqrt(k). All blocks are in one loop, as a call for each costs more than what it does.
+func explain(weigh []weighing, lam, mean []float64, value float64) float64 {
+	lam, mean = lam[:len(weigh)], mean[:len(weigh)]
+	for b := range weigh {
+		by, lam := &weigh[b], lam[b]
+		s, k := by.samples, by.k
+		if s == 0 {
+			x := lam * by.tilt
+			if x > by.edge {
+				mean[b] = k * by.far
+				value += k * by.far * (1 + fastLog(x/by.far) - by.far/2)
+				continue
+			}
+			var w float64
+			if x >= lambertLo && x < lambertHi { // lambert, which the compiler does not inline
+				w = lambertMiddle(x)
+			} else {
+				w = lambert(x)
+			}
+			mean[b] = k * w
+			value += k * w * (1 + w/2)
+			continue
+		}
+		y := fastLog(max(lam, 1e-300)) + by.tilt + 0*lam // what is infinite or not a number makes the value so
+		if w := by.edge; y > w {
+			if z := y - by.logEdge; z > w {
+				mean[b] = k * w
+				value += k*w - s*by.logEdge + k*by.far*(z-by.share-by.far/2)
+				continue
+			}
 		}
 		var w float64
-		if x >= lambertLo && x < lambertHi { // lambert, which the compiler does not inline
-			w = lambertMiddle(x)
+		if y >= omegaLo && y < omegaHi { // omega, likewise
+			w = omegaMiddle(y)
 		} else {
-			w = lambert(x)
+			w = omegaEnds(y)
 		}
-		return k * w, k * w * (1 + w/2)
+		u := by.share - w
+		mean[b] = k * w
+		value += k*w - s*(y-w) + k*u*u/2
 	}
-	y := fastLog(max(lam, 1e-300)) + by.tilt + 0*lam // what is infinite or not a number makes the value so
-	if w := by.edge; y > w {
-		if z := y - by.logEdge; z > w {
-			return k * w, k*w - s*by.logEdge + k*by.far*(z-by.share-by.far/2)
-		}
-	}
-	var w float64
-	if y >= omegaLo && y < omegaHi { // omega, likewise
-		w = omegaMiddle(y)
-	} else {
-		w = omegaEnds(y)
-	}
-	u := by.share - w
-	return k * w, k*w - s*(y-w) + k*u*u/2
+	return value
 }
 
 // backward sets grad for the x of the last forward, from dn, dout and dx. It spoils dn.
