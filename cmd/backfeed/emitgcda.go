@@ -22,9 +22,9 @@ get no counters, and gcc optimises them as usual. Files of other objects in the 
 	examples: `backfeed record -o app.bfr -- ./app input
 cp app app.recorded
 flags="-O2 -g -fprofile-use=$PWD/prof -Wno-missing-profile"
-make clean all CFLAGS="$flags -ftest-coverage"
+make clean && make CFLAGS="$flags -ftest-coverage"
 backfeed emit gcda app.bfr --image app.recorded --notes . -o prof
-make clean all CFLAGS="$flags"`,
+make clean && make CFLAGS="$flags"`,
 	run: runEmitGCDA,
 }
 

@@ -107,6 +107,9 @@ func readCallgrindText(r io.Reader, in *bound.Input) (*Counts, error) {
 	if p.pending != nil {
 		return nil, fmt.Errorf("line %d: cut short after a call or jump: %w", p.line, ErrFormat)
 	}
+	if p.line == 0 {
+		return nil, fmt.Errorf("empty file: valgrind stopped before it counted, and said why; debug information that it cannot read, objcopy -g leaves out: %w", ErrFormat)
+	}
 	if len(p.truth.Images) == 0 {
 		return nil, fmt.Errorf("line %d: no instruction ran: %w", p.line, ErrFormat)
 	}

@@ -217,7 +217,7 @@ func show(t *Counts) string {
 func TestReadRefuses(t *testing.T) {
 	const head = "positions: instr\nevents: Ir\nob=/bin/app\n"
 	for _, tt := range []struct{ name, text, want string }{
-		{"nothing", "", "line 0: no instruction ran"},
+		{"nothing", "", "empty file: valgrind stopped before it counted"},
 		{"headers alone", "positions: instr\nevents: Ir\n", "line 2: no instruction ran"},
 		{"text", "hello\n", `line 1: "hello" is neither`},
 		{"lines of source", "events: Ir\nfn=main\n16 20\n", "line 3: no line \"positions: instr\""},
