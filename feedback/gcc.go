@@ -67,7 +67,8 @@ type GCCStats struct {
 // where it reads a profile, and takes the last count of a line if there are
 // several (auto-profile.cc): its lines have but one. One that is known not to run
 // has a count of 0; one of which nothing is known is not there. One that was compiled to
-// nothing but a conditional move has half the count of its block.
+// nothing but a conditional move, and what that chooses between, has half the count of its block. One that ran, of which a part
+// leads to a call that does not return and hardly ran, is not there.
 func WriteGCC(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GCCOptions) (GCCStats, error) {
 	v, err := viewForGCC(p, rec, opt.Image, "gcc")
 	if err != nil {
@@ -201,6 +202,7 @@ func gccDialect(gcc int) dialect {
 		name:         func(symbol string) string { return gccName(gcc, symbol) },
 		indirectOnly: true,
 		doubts:       true,
+		mixes:        gcc < 13,
 		discriminator: func(*view, image.Unit) func(uint32) (uint32, uint64) {
 			return func(raw uint32) (uint32, uint64) {
 				if gcc < 13 {

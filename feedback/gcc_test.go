@@ -44,6 +44,31 @@ func TestWriteGCC(t *testing.T) {
 			want: map[string]string{"f": "1=8 2=4 3=8 4=8 5=8"},
 		},
 		{
+			// CHECK(top < end), a line that is a check and a failure.
+			name: "gcc 12 is not told of a line that ran, if a part of it fails and did not", gcc: 12,
+			text: "proc f@10 x900\nblock x900\nf:11\nf:12\nblock x900\nf:13\nblock x0\nf:12\nblock x0 ends\nf:12\nf:15\nblock x900\nf:14\nblock x800 ends\nf:14\nblock x0\nf:13\n" +
+				"edge 0>1 fallthrough x900\nedge 0>2 taken x0\nedge 2>3 fallthrough x0",
+			want: map[string]string{"f": "1=900 3=900 4=900 5=0"},
+		},
+		{
+			name: "gcc 13 is", gcc: 13,
+			text: "proc f@10 x900\nblock x900\nf:11\nf:12\nblock x0 ends\nf:12",
+			want: map[string]string{"f": "1=900 2=900"},
+		},
+		{
+			// if (i < 0) i += n: the sum is computed each time, and selected.
+			name: "so did what was computed for the choice alone", gcc: 12,
+			text: "proc f@10 x1\nblock x8\nf:11 reads1 writes4\nf:12 reads4 writes4\nf:12 compares reads1 writes32\nf:12 reads4 writes2\nf:12 chooses reads32 reads2 reads3 writes3",
+			want: map[string]string{"f": "1=8 2=4"},
+		},
+		{
+			// m = max(m, a[i]): what is compared is needed each time.
+			name: "but not what something else reads, or an instruction of another line computed", gcc: 12,
+			text: "proc f@10 x1\nblock x8\nf:12 writes2\nf:11 compares reads2 reads3 writes32\nf:11 writes5\nf:12 chooses reads32 reads2 reads3 writes3\n" +
+				"block x8\nf:13 writes2\nf:14 chooses reads2 reads3 writes3\nblock x8\nf:15 writes2\nf:15 chooses reads2 reads3 writes3\nf:16 reads2",
+			want: map[string]string{"f": "1=8 2=8 3=8 4=4 5=8 6=8"},
+		},
+		{
 			name: "what gcc split off or copied is code of the function", gcc: 12,
 			text: "proc f.part.0@10 x2\nblock x2\nf.part.0:12\nproc f@10 x5\nblock x5\nf:11\nproc f.constprop.0.isra.0@10 x3\nblock x3\nf.constprop.0.isra.0:11",
 			want: map[string]string{"f": "1=8 2=2"},

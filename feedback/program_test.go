@@ -17,9 +17,11 @@ import (
 //
 //	func NAME@LINE            declares an inlined function, which starts at LINE
 //	proc NAME@LINE xN [FLAG]  a procedure with N entries, and its function
-//	block xN [CONFIDENCE]     a block that ran N times; medium confidence
-//	[LABEL=]FRAMES [sN] [compares] [chooses] [jumps] [call|tail TARGET xN [CONFIDENCE]]
-//	                          an instruction of 4 bytes with N samples: a comparison, a conditional move, or a jump
+//	block xN [CONFIDENCE] [ends]
+//	                          a block that ran N times; medium confidence; it ends in a call that does not return
+//	[LABEL=]FRAMES [sN] [compares] [chooses] [readsN] [writesN] [jumps] [call|tail TARGET xN [CONFIDENCE]]
+//	                          an instruction of 4 bytes with N samples: a comparison, a conditional move, or a jump;
+//	                          it reads and writes general registers by number
 //	edge I>J KIND xN          between the last proc's blocks, counted from 0
 //
 // FRAMES are FUNC:LINE[.DISCRIMINATOR], innermost first, joined by "<"; "-" is
@@ -33,7 +35,7 @@ type program struct {
 	labels   map[string]image.Addr
 	targets  map[*image.Call]string
 	wrappers map[string]bool
-	choosing map[image.Addr]bool // instructions
+	operands map[image.Addr]image.Operands // by instruction
 	producer string
 	lang     string
 	unit     string // the source file
@@ -48,7 +50,7 @@ func newProgram(t testing.TB, text string) *program {
 	t.Helper()
 	p := &program{
 		frames: map[image.Addr][]image.Frame{}, insts: map[image.Addr]image.Inst{}, starts: map[string]int{},
-		labels: map[string]image.Addr{}, wrappers: map[string]bool{}, choosing: map[image.Addr]bool{}, next: 0x1000, producer: "clang version 19", lang: "c",
+		labels: map[string]image.Addr{}, wrappers: map[string]bool{}, operands: map[image.Addr]image.Operands{}, next: 0x1000, producer: "clang version 19", lang: "c",
 	}
 	id := sample.ImageID{Path: "/bin/program", Build: sample.BuildID{1, 2}}
 	p.counts = sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
@@ -96,7 +98,11 @@ func (p *program) define(f []string) error {
 		p.Procs = append(p.Procs, r)
 	case "block":
 		r := p.last()
-		r.Proc.Blocks = append(r.Proc.Blocks, image.Block{Start: p.next, End: p.next})
+		b := image.Block{Start: p.next, End: p.next}
+		if slices.Contains(f, "ends") {
+			b.Exit = image.NoReturn
+		}
+		r.Proc.Blocks = append(r.Proc.Blocks, b)
 		r.Block = append(r.Block, freq(f[1:]))
 	case "edge":
 		var e image.Edge
@@ -150,7 +156,21 @@ func (p *program) inst(f []string) error {
 		case w == "jumps":
 			in.Class |= image.Jump
 		case w == "chooses":
-			p.choosing[p.next] = true
+			o := p.operands[p.next]
+			o.Op = image.OpSelect
+			p.operands[p.next] = o
+		case strings.HasPrefix(w, "reads"), strings.HasPrefix(w, "writes"):
+			o := p.operands[p.next]
+			r, err := strconv.Atoi(strings.TrimLeft(w, "readswit"))
+			if err != nil {
+				return err
+			}
+			if w[0] == 'r' {
+				o.Reads.General |= 1 << r
+			} else {
+				o.Writes.General |= 1 << r
+			}
+			p.operands[p.next] = o
 		case w[0] == 's' && len(w) > 1:
 			if n, err := strconv.ParseUint(w[1:], 10, 64); err == nil {
 				p.counts.AddSample(0, sample.Offset(p.next), n)
@@ -268,12 +288,7 @@ func (p *program) Insts(b *image.Block) []image.Inst {
 	return ins
 }
 
-func (p *program) Operands(in image.Inst) (o image.Operands) {
-	if p.choosing[in.Addr] {
-		o.Op = image.OpSelect
-	}
-	return o
-}
+func (p *program) Operands(in image.Inst) image.Operands { return p.operands[in.Addr] }
 
 func (p *program) Traceback(a image.Addr) []image.Frame {
 	return slices.DeleteFunc(slices.Clone(p.frames[a]), func(f image.Frame) bool { return p.wrappers[f.Func] })

@@ -3,6 +3,8 @@ package feedback
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -39,6 +41,8 @@ type function struct {
 	calls   map[spot]map[string]uint64 // executions of calls, by callee
 	inlined map[inlinedCall]*function
 
+	ends map[spot]uint64 // executions in blocks that control does not come back from, where dialect.mixes
+
 	checksum uint64 // of the control flow, where spots are probes: their IDs are the offsets
 }
 
@@ -74,8 +78,10 @@ type dialect struct {
 	discriminator func(v *view, u image.Unit) func(raw uint32) (disc uint32, copies uint64)
 	// indirectOnly leaves the targets of direct calls out.
 	indirectOnly bool
-	// doubts halves what instructions that choose between two values say: see chooses.
+	// doubts halves what instructions that choose between two values say: see conditional.
 	doubts bool
+	// mixes is said of a compiler that has one count for a line, whichever blocks are of it: see unmix.
+	mixes bool
 }
 
 // image adds the procedures of an image. A procedure and the cold part that was
@@ -102,6 +108,7 @@ func (t *tree) image(v *view, as dialect) {
 	for _, piece := range sortedKeys(pieces, cmp.Compare) {
 		name := names[piece]
 		pieces[piece].raise()
+		pieces[piece].unmix()
 		childOf(t.funcs, name).add(pieces[piece])
 	}
 }
@@ -151,18 +158,26 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 	if !isPart(r.Proc.Name) {
 		f.head += whole(r.Entries.N)
 	}
+	var ends []bool
+	if d.mixes {
+		ends = endings(r.Proc)
+	}
 	for i := range r.Proc.Blocks {
 		if r.Block[i].Conf == infer.None {
 			continue
 		}
 		n := whole(r.Block[i].N)
 		insts := d.code.Insts(&r.Proc.Blocks[i])
+		var doubted []bool
+		if d.doubts {
+			doubted = d.conditional(insts)
+		}
 		for k, in := range insts {
 			times := n
-			if d.doubts && chooses(d.code, insts[k:]) {
+			if d.doubts && doubted[k] {
 				times /= 2
 			}
-			d.inst(f, in, times)
+			d.inst(f, in, times, d.mixes && ends[i])
 		}
 	}
 	for i := range r.Proc.Calls {
@@ -185,8 +200,113 @@ func chooses(c code, insts []image.Inst) bool {
 	return false
 }
 
-// inst adds n executions of an instruction.
-func (d *treeDecoder) inst(f *function, in image.Inst, n uint64) {
+// endings returns the blocks of p that control does not come back from: all edges from them lead to calls that do not return.
+func endings(p *image.Proc) []bool {
+	ends := make([]bool, len(p.Blocks))
+	var todo []int
+	for i := range p.Blocks {
+		if p.Blocks[i].Exit == image.NoReturn {
+			todo = append(todo, i)
+		}
+	}
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if b := &p.Blocks[i]; ends[i] || b.Exit != image.NoReturn && b.Exit != image.NoExit ||
+			slices.ContainsFunc(b.Out, func(e int) bool { return !ends[p.Edges[e].To] }) {
+			continue
+		}
+		ends[i] = true
+		for _, e := range p.Blocks[i].In {
+			todo = append(todo, p.Edges[e].From)
+		}
+	}
+	return ends
+}
+
+// mixed is how many times as often as in blocks that lead to no return a line ran where these say nothing of its count.
+const mixed = 64
+
+// unmix leaves out the lines of which one part runs, and another, which has the same count for a compiler that has one for each
+// line, leads to a call that does not return, and hardly ran: checks that macros make, `if (top >= end) fail();`. gcc would take the
+// failure for what happens each time; without a count, what is around it says that it does not.
+func (f *function) unmix() {
+	for at, n := range f.ends {
+		if f.body[at]/mixed > n {
+			delete(f.body, at)
+		}
+	}
+	for _, g := range f.inlined {
+		g.unmix()
+	}
+}
+
+// Who reads a register, of the instructions of a block from one on, until it is written anew.
+const (
+	readByNone  = -1
+	readByOther = -2
+	// an index is that of the only reader, which selects
+)
+
+// conditional returns which instructions of a block choose (see chooses), or compute nothing but what an instruction of the same
+// line selects: their line may have run each time, never, or anything between. Compilers compute both sides of a branch that they
+// make a choice of, in `if (i < 0) i += n;` the sum, and say that the comparison is of its line: gcc would take that to be of a line that ran each time.
+func (d *treeDecoder) conditional(insts []image.Inst) []bool {
+	is := make([]bool, len(insts))
+	var reader [64]int
+	for r := range reader {
+		reader[r] = readByNone
+	}
+	for k, in := range slices.Backward(insts) {
+		ops := d.code.Operands(in)
+		is[k] = chooses(d.code, insts[k:])
+		side, alone := -1, in.Class&(image.Store|image.Jump) == 0 && ops.Update == image.RegSet{} && ops.Writes.Vector == 0
+		for r := range registers(ops.Writes.General) {
+			switch {
+			case r == image.Flags && in.Class&image.Compare == 0:
+				alone = alone && reader[r] == readByNone
+			case reader[r] < 0 || side >= 0 && side != reader[r]:
+				alone = false
+			default:
+				side = reader[r]
+			}
+		}
+		alone = alone && side >= 0 && slices.Equal(d.lines.Frames(in.Addr), d.lines.Frames(insts[side].Addr))
+		is[k] = is[k] || alone
+		for r := range registers(ops.Writes.General | ops.Update.General) {
+			reader[r] = readByNone
+		}
+		by := readByOther
+		switch {
+		case ops.Op == image.OpSelect:
+			by = k
+		case alone && in.Class&image.Compare == 0: // what is compared is needed each time
+			by = side
+		}
+		for r := range registers(ops.Reads.General | ops.Address.General) {
+			if reader[r] != readByNone && reader[r] != by {
+				reader[r] = readByOther
+			} else {
+				reader[r] = by
+			}
+		}
+	}
+	return is
+}
+
+// registers are the numbers of the bits of RegSet.General.
+func registers(set uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for ; set != 0; set &= set - 1 {
+			if !yield(bits.TrailingZeros64(set)) {
+				return
+			}
+		}
+	}
+}
+
+// inst adds n executions of an instruction, of a block that control does not come back from if ends is set.
+func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, ends bool) {
 	frames := d.lines.Frames(in.Addr)
 	if len(frames) == 0 {
 		d.skip(SkipNoInstLine, float64(n))
@@ -203,6 +323,12 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64) {
 	}
 	at, copies := d.spot(frames[0])
 	f.body[at] = max(f.body[at], n*copies)
+	if ends {
+		if f.ends == nil {
+			f.ends = map[spot]uint64{}
+		}
+		f.ends[at] = max(f.ends[at], n*copies)
+	}
 }
 
 // descend adds n to the totals of f and of the inlined bodies around frames[0],
