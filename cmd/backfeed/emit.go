@@ -114,10 +114,11 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 		opt.Image = emit.NameOf(ip.ID)
 	}
 	opt.Write, opt.Wrote, opt.LLVM = c.write, new(sample.ImageID), new(feedback.LLVMStats)
-	if err := c.emit(*out, keep, write, src, opt); err != nil {
+	wrote, err := c.emit(*out, keep, write, src, opt)
+	if err != nil {
 		return err
 	}
-	if *out != "-" {
+	if wrote && *out != "-" {
 		switch file := whole(*out); name {
 		case "go":
 			c.tellGoBuild(*out, src, *opt.Wrote)
@@ -153,22 +154,22 @@ func whole(path string) string {
 }
 
 // emit writes one profile and tells what is in it. If keep names a consumer, a file that is
-// there stays unless it would decide otherwise.
-func (c *cli) emit(out, keep string, write emit.Format, src *input.Session, opt emit.Options) error {
+// there stays unless it would decide otherwise: then nothing is told of the profile that was not written.
+func (c *cli) emit(out, keep string, write emit.Format, src *input.Session, opt emit.Options) (wrote bool, err error) {
 	var summary []string
-	err := c.writeUnless(keep, out, func(w io.Writer, old []byte) error {
+	wrote, err = c.writeUnless(keep, out, func(w io.Writer, old []byte) error {
 		var err error
 		opt.Old = old
 		summary, err = write(w, src, opt)
 		return err
 	})
-	if err := c.tellUnfit(src, err); err != nil {
-		return err
+	if err := c.tellUnfit(src, err); err != nil || !wrote {
+		return false, err
 	}
 	for _, s := range summary {
 		c.warn("%s", s)
 	}
-	return nil
+	return true, nil
 }
 
 // tellUnfit says what of the code could not be read for a profile, and returns the error of making that, if there is one: where

@@ -17,26 +17,28 @@ func (c *cli) ifChanged() *bool {
 }
 
 // writeUnless makes the file path from what f writes, as write does. If it names a
-// consumer, a file that is there stays where emit.Settle says so.
-func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte) error) error {
+// consumer, a file that is there stays where emit.Settle says so, and wrote is false.
+func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte) error) (wrote bool, err error) {
 	if consumer == "" {
-		return c.write(path, func(w io.Writer) error { return f(w, nil) })
+		err := c.write(path, func(w io.Writer) error { return f(w, nil) })
+		return err == nil, err
 	}
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", path, fail.Cause(err))
+		return false, fmt.Errorf("%s: %w", path, fail.Cause(err))
 	}
 	settled, err := emit.Settle(consumer, old, f)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, note := range settled.Notes {
 		c.warn("%s", note.About(path))
 	}
 	if settled.Stays {
-		return nil
+		return false, nil
 	}
-	return c.writeFile(path, settled.Bytes)
+	err = c.writeFile(path, settled.Bytes)
+	return err == nil, err
 }
 
 // usedBy returns the consumer whose decisions --if-changed compares.

@@ -32,7 +32,7 @@ func TestWriteUnless(t *testing.T) {
 		}
 		var errs strings.Builder
 		c := &cli{stderr: &errs}
-		err := c.writeUnless(tt.consumer, path, func(w io.Writer, old []byte) error {
+		wrote, err := c.writeUnless(tt.consumer, path, func(w io.Writer, old []byte) error {
 			profile := tt.profile
 			if old != nil {
 				profile = "settled"
@@ -41,8 +41,21 @@ func TestWriteUnless(t *testing.T) {
 			return err
 		})
 		got, _ := os.ReadFile(path)
-		if err != nil || string(got) != tt.want || !strings.Contains(errs.String(), tt.says) {
+		if err != nil || wrote != (tt.have != tt.want) || string(got) != tt.want || !strings.Contains(errs.String(), tt.says) {
 			t.Errorf("%s: %v, said %q, wrote:\n%s", tt.name, err, errs.String(), got)
+		}
+	}
+}
+
+// TestIfChangedStays: nothing is told of a profile that was not written, nor how to build with it.
+func TestIfChangedStays(t *testing.T) {
+	rec, _ := programRecording(t)
+	out := filepath.Join(t.TempDir(), "default.pgo")
+	for n, want := range []bool{true, false} {
+		code, _, errs := runCLI(t, "emit", "go", rec, "-o", out, "--if-changed")
+		if told := strings.Contains(errs, "call edges") && strings.Contains(errs, "next, build with it"); code != exitDone || told != want ||
+			!want && (strings.Contains(errs, "call edges") || strings.Contains(errs, "build with it") || !strings.Contains(errs, "stays")) {
+			t.Errorf("time %d: exit code %d, %s", n+1, code, errs)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (c *cli) tellSections(s *layout.Sections, target string) {
 
 // emitClusters writes the files of Propeller for the image.
 func (c *cli) emitClusters(out, ld string, src *input.Session, ip *infer.ImageProfile) error {
-	if err := c.emit(out, "", emit.Propeller, src, emit.Options{Image: emit.NameOf(ip.ID), LD: ld, Write: c.write}); err != nil {
+	if _, err := c.emit(out, "", emit.Propeller, src, emit.Options{Image: emit.NameOf(ip.ID), LD: ld, Write: c.write}); err != nil {
 		return err
 	}
 	c.tellPropeller(out, ld)

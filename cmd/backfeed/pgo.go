@@ -61,11 +61,14 @@ func runPGO(c *cli, args []string) error {
 		*want = emit.NameOf(ip.ID)
 	}
 	var built sample.ImageID
-	if err := c.emit(*out, keep, emit.Go, src, emit.Options{Image: *want, Wrote: &built}); err != nil {
+	wrote, err := c.emit(*out, keep, emit.Go, src, emit.Options{Image: *want, Wrote: &built})
+	if err != nil {
 		return err
 	}
 	c.tellThin(src, record.OrRaise(opt.Frequency))
-	c.tellGoBuild(*out, src, built)
+	if wrote {
+		c.tellGoBuild(*out, src, built)
+	}
 	return record.CommandError(opt, stats)
 }
 

@@ -218,7 +218,11 @@ func (b *budget) lacks(traced time.Duration, frequency int) string {
 		by = append(by, fmt.Sprintf("--calibrate=%.0f%%", math.Ceil(100*share)))
 	}
 	if length > b.at {
-		by = append(by, fmt.Sprintf("-d %.0f at the same share", math.Ceil(length.Seconds())))
+		longer := "a recording of %.0f s at the same share"
+		if b.length > 0 {
+			longer = "-d %.0f at the same share"
+		}
+		by = append(by, fmt.Sprintf(longer, math.Ceil(length.Seconds())))
 	}
 	of := ""
 	if len(by) > 0 {

@@ -219,9 +219,11 @@ func TestLacks(t *testing.T) {
 		frequency int
 		want      string
 	}{
-		{"share or length", &budget{share: 0.01, at: 10 * time.Second, used: 9 * time.Second, choices: 1, spent: spending{Own: 50 * time.Millisecond}},
+		{"share or length", &budget{share: 0.01, length: 10 * time.Second, at: 10 * time.Second, used: 9 * time.Second, choices: 1, spent: spending{Own: 50 * time.Millisecond}},
 			0, 0, "for walks to begin takes about 125ms here, which is --calibrate=2%, or -d 15 at the same share"},
-		{"no share would do", &budget{share: 1, at: time.Second, used: 20 * time.Millisecond, choices: 1},
+		{"a command that ended", &budget{share: 0.01, at: 10 * time.Second, used: 9 * time.Second, choices: 1, spent: spending{Own: 50 * time.Millisecond}},
+			0, 0, "for walks to begin takes about 125ms here, which is --calibrate=2%, or a recording of 15 s at the same share"},
+		{"no share would do", &budget{share: 1, length: time.Second, at: time.Second, used: 20 * time.Millisecond, choices: 1},
 			0, 0, "for walks to begin takes about 75ms here, which is -d 4 at the same share"},
 		{"nothing ran", &budget{share: 0.01, at: 10 * time.Second}, 0, 0, "for walks to begin takes about 39ms here"},
 		{"stops that sample", &budget{share: 1, at: 28 * time.Second, used: 23 * time.Second, spent: spending{Own: 27 * time.Second}},
