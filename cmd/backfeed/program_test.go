@@ -218,6 +218,47 @@ func TestEmitThinOutside(t *testing.T) {
 	}
 }
 
+// TestEmitGone: where the program that was recorded is gone, as after go run and go test, no profile is made of another one,
+// unless it is named. Of a library that is gone nothing is to be had.
+func TestEmitGone(t *testing.T) {
+	path, program := programRecording(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, gone, image string
+		n                 uint64
+		code              int
+		says              string
+	}{
+		{"go test", "/tmp/go-build1/b001/a.test", "", 10_000, exitNothing, "go run and go test delete what they build"},
+		{"elsewhere", "/opt/app", "", 10_000, exitNothing, "--symfs"},
+		{"named", "/opt/app", program, 10_000, exitDone, "call edges"},
+		{"of fewer samples", "/opt/app", "", 10, exitDone, "call edges"},
+		{"a library", "/opt/libz.so.1", "", 10_000, exitDone, "/opt/libz.so.1, which was not found"},
+	} {
+		rec, err := sample.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := rec.Counts[0]
+		c.AddSample(c.Image(sample.ImageID{Path: tt.gone, Build: sample.BuildID{9}}), 16, tt.n)
+		both, out := filepath.Join(t.TempDir(), "both.bfr"), filepath.Join(t.TempDir(), "default.pgo")
+		if err := os.WriteFile(both, rec.Encode(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"emit", "go", both, "-o", out}
+		if tt.image != "" {
+			args = append(args, "--image", tt.image)
+		}
+		code, _, errs := runCLI(t, args...)
+		if _, err := os.Stat(out); code != tt.code || (err == nil) != (code == exitDone) || !strings.Contains(errs, tt.says) {
+			t.Errorf("%s: exit code %d, written: %v, %s", tt.name, code, err, errs)
+		}
+	}
+}
+
 // TestEmitRefuses: formats that would be of no use to the image are not written.
 func TestEmitRefuses(t *testing.T) {
 	rec, program := programRecording(t)

@@ -33,6 +33,11 @@ type Options struct {
 
 // Go writes a pprof profile for go build -pgo.
 func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
+	if opt.Image == "" {
+		if err := lostProgram(src); err != nil {
+			return nil, err
+		}
+	}
 	st, err := feedback.WriteGo(w, src.Profile, src.Recording, feedback.GoOptions{Image: opt.Image, Round: true, Old: opt.Old})
 	if err != nil {
 		return nil, err

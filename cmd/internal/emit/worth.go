@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
@@ -53,7 +54,7 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 			where = append(where, fmt.Sprintf("; %s are in the kernel", report.Share(n, all)))
 		default:
 			more = more || n > in || isLibrary(about) && !isSharedName(path)
-			where = append(where, fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), path, remedy(src.Profile, path)))
+			where = append(where, fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), path, remedy(src, path)))
 		}
 	}
 	if !little && !more {
@@ -62,9 +63,32 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", report.Share(in, all), strings.Join(where, ""))}
 }
 
+// lostProgram is the error of a format's own choice of a Go program where another program has more samples and its file is gone:
+// `go run` and `go test` build one, and delete it, and the profile would be of what they built it with.
+func lostProgram(src *input.Session) error {
+	lost, n := src.Unfound()
+	chosen := feedback.Largest(src.Profile, func(ip *infer.ImageProfile) bool { return ip.Image.Go != "" })
+	if chosen == nil || n <= chosen.Samples || isSharedName(lost.Path) {
+		return nil
+	}
+	do := "name with --symfs where it is"
+	if strings.Contains(lost.Path, "/go-build") {
+		do = "go run and go test delete what they build: record what go build or go test -c makes"
+	}
+	return fail.Errorf(fail.Nothing, "go: %s, which has %s of the samples, was not found: %w; %s, or --image %s writes a profile of that program, which has %s",
+		report.Clean(lost.Path), report.Share(n, src.Profile.Samples.Total), src.Missing(lost), do, report.Clean(chosen.ID.Path), report.Share(chosen.Samples, src.Profile.Samples.Total))
+}
+
 // remedy says how to have a profile of the image at path, or why there is none.
-func remedy(p *infer.Profile, path string) string {
-	for _, ip := range p.Images {
+func remedy(src *input.Session, path string) string {
+	for _, c := range src.Recording.Counts {
+		for _, ic := range c.Images {
+			if err := src.Missing(ic.ID); ic.ID.Path == path && err != nil {
+				return fmt.Sprintf("which was not found: %v", err)
+			}
+		}
+	}
+	for _, ip := range src.Profile.Images {
 		if ip.ID.Path == path && errors.Is(ip.Image.Unread(), image.ErrNoLines) {
 			return "which has no line table"
 		}

@@ -142,7 +142,12 @@ func (s *Session) Found(id sample.ImageID) *image.Image { return s.finder.lookup
 
 // Missing returns why the image that id names was not found; nil if it was, or was not
 // looked for.
-func (s *Session) Missing(id sample.ImageID) error { return s.finder.lookup[id].err }
+func (s *Session) Missing(id sample.ImageID) error {
+	if s.finder == nil {
+		return nil
+	}
+	return s.finder.lookup[id].err
+}
 
 // checkModel reports that there is no machine model of that name; "" is the recording's.
 func checkModel(name string) error {
