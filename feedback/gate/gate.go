@@ -104,9 +104,9 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 	if err != nil {
 		return nil, err
 	}
-	index := map[string]int{}
+	index := map[string][]int{} // several where files have statics of one name, or a stripped Go program a function and its wrapper of the other ABI
 	for i, s := range im.Symbols() {
-		index[s.Name] = i
+		index[s.Name] = append(index[s.Name], i)
 	}
 	var all, known, placed, same uint64
 	inlined, gone := map[string]bool{}, map[string]uint64{}
@@ -115,22 +115,23 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 			continue
 		}
 		all += r.Samples
-		i, ok := index[r.Proc.Name]
-		if !ok {
+		if len(index[r.Proc.Name]) == 0 {
 			gone[r.Proc.Name] += r.Samples
 			continue
 		}
 		known += r.Samples
-		p, err := im.Proc(i)
-		if err != nil {
-			continue // its lines are unknown, and count as changed
-		}
 		lines := map[sourceLine]bool{}
-		for b := range p.Blocks {
-			for _, in := range im.Insts(&p.Blocks[b]) {
-				for _, f := range now.Frames(in.Addr) {
-					inlined[f.Func] = true
-					lines[sourceLine{f.Func, f.Line - f.StartLine}] = true
+		for _, i := range index[r.Proc.Name] {
+			p, err := im.Proc(i)
+			if err != nil {
+				continue // its lines are unknown, and count as changed
+			}
+			for b := range p.Blocks {
+				for _, in := range im.Insts(&p.Blocks[b]) {
+					for _, f := range now.Frames(in.Addr) {
+						inlined[f.Func] = true
+						lines[sourceLine{f.Func, f.Line - f.StartLine}] = true
+					}
 				}
 			}
 		}

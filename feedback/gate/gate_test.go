@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/source"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -80,6 +83,46 @@ func TestRecording(t *testing.T) {
 	}
 	if got := failing(Recording(&infer.Profile{}, &infer.ImageProfile{Image: &image.Image{}}, 0, 0, Usual)...); got != "samples, used, own code, known within functions" {
 		t.Errorf("of nothing, %q fails", got)
+	}
+}
+
+// TestBuildSame: a build has all lines of itself, where symbols share a name too, as a function of Go's assembly and its wrapper do
+// in a stripped program.
+func TestBuildSame(t *testing.T) {
+	dir := t.TempDir()
+	src, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	if err := os.WriteFile(src, []byte("package main\n\nfunc main() { println() }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	build := testtool.Command(t, "go", "build", "-ldflags=-s -w", "-o", program, src)
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	im, err := image.Open(program, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, twice := map[string]int{}, 0
+	for _, s := range im.Symbols() {
+		named[s.Name]++
+	}
+	ip := &infer.ImageProfile{Image: im}
+	for i, s := range im.Symbols() {
+		p, err := im.Proc(i)
+		if named[s.Name] < 2 || err != nil || len(p.Blocks) == 0 {
+			continue
+		}
+		twice++
+		r := &infer.Result{Proc: p, Samples: uint64(len(p.Blocks))}
+		for range p.Blocks {
+			r.BlockSamples = append(r.BlockSamples, 1)
+		}
+		ip.Procs = append(ip.Procs, r)
+	}
+	gates, err := Build(ip, im, Limits{MinProcedures: 1, MinLines: 1})
+	if err != nil || twice == 0 || failing(gates...) != "" {
+		t.Errorf("%d procedures of one name: %+v, %v", twice, gates, err)
 	}
 }
 
