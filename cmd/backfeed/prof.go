@@ -219,6 +219,15 @@ func (c *cli) usertime(src *input.Session, proc string, lines int, format *flags
 		return c.print("-", format, doc, doc.Rows, doc.Text)
 	}
 	edges := doc.Butterfly(times, proc)
+	if len(edges) == 0 { // the short forms of names that list knows
+		one, err := procOf(src, proc)
+		switch {
+		case err == nil:
+			edges = doc.Butterfly(times, one.Result.Proc.Name)
+		case fail.KindOf(err) != fail.Nothing:
+			return err
+		}
+	}
 	if len(edges) == 0 {
 		return fail.Errorf(fail.Nothing, "prof: %s is on no call stack (prof --experiment usertime without --proc lists what is)", proc)
 	}

@@ -36,6 +36,9 @@ func TestUsertime(t *testing.T) {
 	if !strings.HasPrefix(out, "role,samples,share,image,procedure,mangled\ncaller,") || !strings.Contains(out, "\nitself,") || strings.Contains(out, "callee,") {
 		t.Error(out)
 	}
+	if short := must(t, "prof", rec, "--experiment", "usertime", "--proc", callee[strings.LastIndex(callee, ".")+1:], "--format", "csv"); short != out {
+		t.Errorf("by its short name:\n%s", short)
+	}
 	out = must(t, "prof", rec, "--experiment", "usertime")
 	if !strings.Contains(out, "0.0% with a stack to where the thread began") {
 		t.Error(out)
