@@ -3,6 +3,7 @@ package prose
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -139,26 +140,22 @@ func cells(line string) []string {
 // printTable prints a Markdown table whose second line is a rule.
 func printTable(b *strings.Builder, lines []string, width int) {
 	var rows [][]string
-	var widths []int
 	for i, line := range lines {
-		if i == 1 {
+		if i != 1 {
+			rows = append(rows, cells(line))
+		}
+	}
+	for _, heads := range [][][]string{rows[:1], headLines(rows)} {
+		whole := slices.Concat(heads, rows[1:])
+		widths := columnWidths(whole)
+		total := -2
+		for _, w := range widths {
+			total += w + 2
+		}
+		if total > width {
 			continue
 		}
-		cells := cells(line)
-		rows = append(rows, cells)
-		for k, cell := range cells {
-			if k == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[k] = max(widths[k], utf8.RuneCountInString(cell))
-		}
-	}
-	total := -2
-	for _, w := range widths {
-		total += w + 2
-	}
-	if total <= width {
-		for _, row := range rows {
+		for _, row := range whole {
 			line := ""
 			for k, cell := range row {
 				line += cell + strings.Repeat(" ", widths[k]-utf8.RuneCountInString(cell)+2)
@@ -180,6 +177,49 @@ func printTable(b *strings.Builder, lines []string, width int) {
 			Fill(b, cell, "    ", "      ", width)
 		}
 	}
+}
+
+// columnWidths are those of the widest cells.
+func columnWidths(rows [][]string) (widths []int) {
+	for _, row := range rows {
+		for k, cell := range row {
+			if k == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[k] = max(widths[k], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
+// headLines are the heads of columns, the first row, in as many rows as it takes to make no column wider than its cells or a word.
+func headLines(rows [][]string) (heads [][]string) {
+	widths, most := append(columnWidths(rows[1:]), make([]int, len(rows[0]))...), 0
+	columns := make([][]string, len(rows[0]))
+	for k, head := range rows[0] {
+		line, words := "", strings.Fields(head)
+		for _, word := range words {
+			widths[k] = max(widths[k], utf8.RuneCountInString(word))
+		}
+		for _, word := range words {
+			if line != "" && utf8.RuneCountInString(line+" "+word) > widths[k] {
+				columns[k], line = append(columns[k], line), ""
+			}
+			line = strings.TrimSpace(line + " " + word)
+		}
+		columns[k] = append(columns[k], line)
+		most = max(most, len(columns[k]))
+	}
+	for i := range most {
+		row := make([]string, len(columns))
+		for k, lines := range columns {
+			if at := i - (most - len(lines)); at >= 0 { // the last words stand above the cells
+				row[k] = lines[at]
+			}
+		}
+		heads = append(heads, row)
+	}
+	return heads
 }
 
 // FillBracketed is Fill of a synopsis: what is in brackets stays on one line.

@@ -30,6 +30,24 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestTableHeads: heads that are wider than the cells below them take several lines before rows are taken apart, which have no room for
+// the head of their first column.
+func TestTableHeads(t *testing.T) {
+	const table = "| recordings a side | differ by | 10 % found |\n| ---: | --- | ---: |\n| 2 | 1 % | 72 % |\n| 30 | neighbours alike | 100 % |\n"
+	for _, tt := range []struct {
+		width int
+		want  string
+	}{
+		{50, "recordings a side  differ by         10 % found\n2                  1 %               72 %\n30                 neighbours alike  100 %\n"},
+		{40, "recordings                    10 %\na side      differ by         found\n2           1 %               72 %\n30          neighbours alike  100 %\n"},
+		{34, "2\n    differ by: 1 %\n    10 % found: 72 %\n\n30\n    differ by: neighbours alike\n    10 % found: 100 %\n"},
+	} {
+		if got := Wrap(table, tt.width); got != tt.want {
+			t.Errorf("width %d: got\n%swant\n%s", tt.width, got, tt.want)
+		}
+	}
+}
+
 // TestWrapList: items of lists go on below their first word.
 func TestWrapList(t *testing.T) {
 	const text = "Things:\n\n- one two three\n  four five\n- six\n\n- a\n  b\n\n1. go on\n   and on\n2. end\n"
