@@ -13,7 +13,9 @@ var imagesCmd = &command{
 	name: "images", args: "SRC... [--symfs DIR] [--copy-to DIR]", short: "list the sampled images, and whether they can be found here",
 	reads: symfsHelp,
 	long: `--copy-to keeps the images that are found, and their separate debug files, below a directory by their build IDs, where
---symfs finds them when the files have been replaced. What is there already stays.`,
+--symfs finds them when the files have been replaced. What is there already stays.
+
+Processes begun are those that began their program, or mapped the library, while they were recorded: none of a server that ran before.`,
 	examples: `backfeed images app.bfr
 backfeed images /var/lib/backfeed --symfs ./builds
 backfeed images app.bfr --copy-to ./builds`,

@@ -57,7 +57,7 @@ func WriteImages(w io.Writer, rows []ImageRow, total uint64, style Style) error 
 	walked := slices.ContainsFunc(rows, func(r ImageRow) bool { return r.Walked > 0 })
 	begun := slices.ContainsFunc(rows, func(r ImageRow) bool { return r.Processes > 0 })
 	if begun {
-		columns = append(columns, Right("processes"))
+		columns = append(columns, Right("processes begun"))
 	}
 	if exact {
 		columns = append(columns, Right("probed"), Right("counted"))
