@@ -15,7 +15,7 @@ tree=$(cd "$here/../.." && pwd)
 
 # name; module, "-" for none; its input; rounds to count. Those of programs/NAME/setup.go are
 # built with programs/main.go, the others are in ../NAME/main.go. Nobody looked at those marked * while rules were made; those
-# marked + are measured if they are named, and are not in the tables of README.md.
+# marked + are measured if they are named, and are not in the means of README.md.
 table() {
 	cat <<END
 goldmark github.com/yuin/goldmark@v1.8.7 README.md 60
@@ -34,6 +34,10 @@ server* - topics 150
 cel+ cel.dev/cel-go@v0.33.2 $here/programs/cel/rules.txt 20
 dns+ github.com/miekg/dns@v1.1.73 $here/programs/dns/setup.go 4
 toml+ github.com/pelletier/go-toml/v2@v2.4.3 $here/programs/toml/setup.go 20
+shell+ mvdan.cc/sh/v3@v3.14.1 $here/programs/shell/script.sh 40
+s2+ github.com/golang/geo@v0.0.0-20260818125358-b200a1149890 $here/programs/s2/setup.go 1
+hcl+ github.com/hashicorp/hcl/v2@v2.25.0 $here/programs/hcl/setup.go 10
+expr+ github.com/expr-lang/expr@v1.17.8 $here/programs/expr/setup.go 20
 END
 }
 
