@@ -24,6 +24,7 @@ go build -pgo=default.pgo .`,
 }
 
 func runPGO(c *cli, args []string) error {
+	defer unread()()
 	fs := c.flags()
 	out := fs.StringP("output", "o", "default.pgo", "write the profile to `file`")
 	flags := c.recordFlags()

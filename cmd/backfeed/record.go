@@ -134,6 +134,7 @@ func (f *recordFlags) options(command []string) (collect.Options, error) {
 }
 
 func runRecord(c *cli, args []string) error {
+	defer unread()()
 	fs := c.flags()
 	flags := c.recordFlags()
 	flags.calibrate.definePaths(fs, true)
@@ -384,6 +385,14 @@ func untilSignal(command bool) (context.Context, context.CancelFunc) {
 		signal.Stop(interrupts)
 		stop()
 	}
+}
+
+// unread has a broken pipe end no recording: where nobody reads any more what it says, as behind head, it goes on until it is
+// written. A command that is recorded has the signal as it is.
+func unread() (stop func()) {
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	return func() { signal.Stop(broken) }
 }
 
 // recordedPprof has a Go program profile itself, and reads that.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -73,6 +74,25 @@ func TestRecord(t *testing.T) {
 }
 
 // TestRecordToStdout: the recording is alone there.
+// TestRecordUnread: a recording is written though nobody reads what is said of it; the command has the signal of broken pipes as ever.
+func TestRecordUnread(t *testing.T) {
+	exe, dir := busy(t), t.TempDir()
+	sh := func(script string) error {
+		cmd := exec.Command("sh", "-c", script, os.Args[0], exe)
+		cmd.Env, cmd.Dir = append(os.Environ(), runEnv+"=1"), dir
+		return cmd.Run()
+	}
+	if err := sh(`"$0" record -o unread.bfr -- "$1" busy 200 2>&1 | true`); err != nil {
+		t.Fatal(err)
+	}
+	if rec := decode(t, filepath.Join(dir, "unread.bfr")); rec.InUser() == 0 {
+		t.Error("the recording has no samples")
+	}
+	if err := sh(`"$0" record -o piped.bfr -- sh -c 'kill -PIPE $$; exit 0'`); err == nil {
+		t.Error("a command that broken pipes end lives on")
+	}
+}
+
 func TestRecordToStdout(t *testing.T) {
 	code, out, errs := runAs(recordCmd, "-o", "-", "--", busy(t), "busy", "200")
 	rec, err := sample.Decode([]byte(out))
