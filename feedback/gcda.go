@@ -134,6 +134,14 @@ type chart struct {
 	calls  map[sourceLine][]int // those that end in a call of the line
 	lines  []blockLine          // of all blocks, in order
 	copies map[string]*copyOf
+
+	first, last int // of those lines that are between the function's own first and last
+}
+
+// braces reports whether a line is one on which the function begins or ends, before or behind all that its blocks have between: of what is
+// done there, saving registers and returning, executions are those of the function.
+func (c *chart) braces(at sourceLine) bool {
+	return at.file == filepath.Base(c.fn.Source) && c.fn.StartLine <= at.line && at.line <= c.fn.EndLine && (at.line < c.first || c.last < at.line)
 }
 
 // A sourceLine is a line of a file, by the last element of its path: that of the notes is as the compiler was given it.
@@ -202,11 +210,15 @@ func newArchive(notes []*gcov.Notes) *archive {
 		wrote: map[string]map[sourceLine]bool{}, early: map[inlinedIn]bool{}}
 	for i, n := range notes {
 		for k := range n.Functions {
-			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, calls: map[sourceLine][]int{}, copies: map[string]*copyOf{}}
+			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, calls: map[sourceLine][]int{}, copies: map[string]*copyOf{}, first: math.MaxInt}
+			source := filepath.Base(c.fn.Source)
 			for b, lines := range c.fn.Lines {
 				for _, l := range lines {
 					at := sourceLine{filepath.Base(l.File), l.Line}
 					c.lines = append(c.lines, blockLine{b, at})
+					if at.file == source && c.fn.StartLine < at.line && at.line < c.fn.EndLine {
+						c.first, c.last = min(c.first, at.line), max(c.last, at.line)
+					}
 					if of := c.blocks[at]; len(of) == 0 || of[len(of)-1] != b {
 						c.blocks[at] = append(of, b)
 					}
@@ -317,11 +329,17 @@ func (a *archive) proc(v *view, r *infer.Result) {
 				a.skip(SkipNoInstLine, r.Block[i].N)
 				continue
 			}
-			if !a.inst(object, piece, frames, b.Start, r.Block[i].N) {
+			if !a.inst(object, piece, frames, b.Start, r.Block[i].N) && !a.braces(object, frames[0]) {
 				a.skip(SkipNoNotes, r.Block[i].N)
 			}
 		}
 	}
+}
+
+// braces reports whether an instruction is of a line on which its function begins or ends.
+func (a *archive) braces(object string, f image.Frame) bool {
+	at := sourceLine{filepath.Base(f.File), f.Line}
+	return len(a.graphs(object, image.SourceName(f.Func), func(c *chart) bool { return c.braces(at) })) > 0
 }
 
 // inst adds that an instruction of a block of an object's code ran n times.
@@ -398,8 +416,9 @@ func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at posit
 // lines of all functions that are inlined there. Where none has, as where these left nothing but that line, it is the outermost
 // that has its line.
 func (a *archive) owners(object string, frames []image.Frame, at sourceLine) (of []*chart, frame int) {
+	has := func(c *chart) bool { return len(c.blocks[at]) > 0 }
 	for k, f := range slices.Backward(frames) {
-		some := a.graphs(object, image.SourceName(f.Func), at)
+		some := a.graphs(object, image.SourceName(f.Func), has)
 		if len(of) == 0 {
 			of, frame = some, k
 		}
@@ -437,11 +456,11 @@ func (of *copyOf) path(at position, frames []image.Frame) {
 	}
 }
 
-// graphs returns the graphs of the functions of a name that have a line: those of the object itself, if there are any.
-func (a *archive) graphs(object, name string, at sourceLine) []*chart {
-	of := graphsIn(a.named, object, name, at)
+// graphs returns the graphs of the functions of a name that are what is asked for: those of the object itself, if there are any.
+func (a *archive) graphs(object, name string, are func(*chart) bool) []*chart {
+	of := graphsIn(a.named, object, name, are)
 	if len(of) == 0 {
-		of = graphsIn(a.own, object, a.ownName(name), at)
+		of = graphsIn(a.own, object, a.ownName(name), are)
 	}
 	return of
 }
@@ -456,11 +475,11 @@ func (a *archive) ownName(name string) string {
 	return own
 }
 
-func graphsIn(named map[objectFunction][]*chart, object, name string, at sourceLine) []*chart {
+func graphsIn(named map[objectFunction][]*chart, object, name string, are func(*chart) bool) []*chart {
 	for _, where := range []string{object, ""} {
 		var of []*chart
 		for _, c := range named[objectFunction{where, name}] {
-			if len(c.blocks[at]) > 0 {
+			if are(c) {
 				of = append(of, c)
 			}
 		}

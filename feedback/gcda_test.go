@@ -14,7 +14,7 @@ import (
 
 // notesOf makes notes of functions in this notation, a line each:
 //
-//	func NAME BLOCKS
+//	func NAME BLOCKS [FIRST LAST]    its first and last line
 //	FROM>TO[!]        an arc; ! is a fake one
 //	BLOCK: LINE...    lines of file f
 func notesOf(t *testing.T, path, text string) *gcov.Notes {
@@ -32,6 +32,10 @@ func notesOf(t *testing.T, path, text string) *gcov.Notes {
 				t.Fatalf("%q: %v", line, err)
 			}
 			f.Lines = make([][]gcov.Line, f.Blocks)
+			if len(w) > 3 {
+				f.Source = "src/f"
+				fmt.Sscan(w[3]+" "+w[4], &f.StartLine, &f.EndLine)
+			}
 		case strings.HasSuffix(w[0], ":"):
 			var b, at int
 			fmt.Sscan(strings.TrimSuffix(w[0], ":"), &b)
@@ -259,6 +263,26 @@ func near(t *testing.T, got, want string) bool {
 		}
 	}
 	return true
+}
+
+// TestGCDABraces: what a function does where it begins and ends is in no block of its graph, and not told to be left out.
+func TestGCDABraces(t *testing.T) {
+	p := newProgram(t, "proc f@9 x10\nblock x10\nf:9\nf:10\nblock x1010\nf:11\nblock x1000\nf:12\nblock x10\nf:13\nf:14\nf:15\nf:16")
+	p.producer = "GNU C17 12.2.0"
+	notes := notesOf(t, "f.gcno", strings.Replace(aLoop, "func f 5", "func f 5 9 15", 1))
+	for _, tt := range []struct {
+		last    int
+		skipped int
+	}{{15, 1}, {14, 2}, {13, 3}} {
+		notes.Functions[0].EndLine = tt.last
+		_, st, err := gcda(p.view, []*gcov.Notes{notes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := st.Skipped[SkipNoNotes]; got != tt.skipped {
+			t.Errorf("of lines 9 to 16, %d are left out where %d is the last, want %d", got, tt.last, tt.skipped)
+		}
+	}
 }
 
 func TestGCDAEmpty(t *testing.T) {
