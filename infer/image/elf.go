@@ -142,6 +142,11 @@ func (im *Image) KeepsRelocations() bool {
 	})
 }
 
+// KeepsSymbols reports whether the file itself has a symbol table: that of a stripped one is in its debug file, if anywhere.
+func (im *Image) KeepsSymbols() bool {
+	return im.elf != nil && slices.ContainsFunc(im.elf.Sections, func(s *elf.Section) bool { return s.Type == elf.SHT_SYMTAB })
+}
+
 func (im *Image) readHeaders() (err error) {
 	if im.Arch, err = checkHeader(im.file, elf.ET_EXEC, elf.ET_DYN); err != nil {
 		return err

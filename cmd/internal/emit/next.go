@@ -49,8 +49,11 @@ func GCCBuild(profile string) string {
 // BOLTRewrite is the command that rewrites the file program, which im is of, with a profile for llvm-bolt.
 func BOLTRewrite(profile, program string, im *image.Image) string {
 	command := bolt(profile, program)
-	if im.KeepsRelocations() {
+	switch {
+	case im.KeepsRelocations() && im.KeepsSymbols():
 		return command + " -reorder-functions=cdsort"
+	case !im.KeepsSymbols():
+		return command + unstripped
 	}
 	return command + "; linked with -Wl,--emit-relocs, which the program was not, it orders functions too: -reorder-functions=cdsort"
 }
@@ -58,11 +61,17 @@ func BOLTRewrite(profile, program string, im *image.Image) string {
 // BOLTReorder is the command that rewrites it with an order of its functions, and a profile that is still to be written.
 func BOLTReorder(order, program string, im *image.Image) string {
 	command := bolt("FDATA", program) + " -reorder-functions=user -function-order=" + prose.ShellWord(order) + ", with FDATA of emit bolt"
-	if !im.KeepsRelocations() {
+	switch {
+	case !im.KeepsSymbols():
+		return command + unstripped
+	case !im.KeepsRelocations():
 		command += ", and the program linked with -Wl,--emit-relocs, as it was not"
 	}
 	return command
 }
+
+// unstripped says what to do about a program without symbols, which llvm-bolt refuses (--allow-stripped is for those who know better).
+const unstripped = ", with the program as it was before it was stripped, linked with -Wl,--emit-relocs: llvm-bolt refuses stripped ones"
 
 func bolt(profile, program string) string {
 	return fmt.Sprintf("llvm-bolt %s -o %s -data=%s -reorder-blocks=ext-tsp -split-functions", prose.ShellWord(program), prose.ShellWord(filepath.Base(program)+".bolt"), prose.ShellWord(profile))

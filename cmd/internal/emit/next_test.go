@@ -1,11 +1,13 @@
 package emit
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"backfeed/feedback"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 func TestGoBuild(t *testing.T) {
@@ -41,6 +43,27 @@ func TestBOLTRewrite(t *testing.T) {
 	}
 	if got := BOLTReorder("/tmp/order", "/a b/mix", im); !strings.HasSuffix(got, ", with FDATA of emit bolt, and the program linked with -Wl,--emit-relocs, as it was not") {
 		t.Error(got)
+	}
+}
+
+// TestBOLTStripped: a program without symbols of its own, which llvm-bolt refuses, is not what it is to rewrite.
+func TestBOLTStripped(t *testing.T) {
+	testtool.Need(t, "strip")
+	stripped := filepath.Join(t.TempDir(), "mix")
+	testtool.Run(t, ".", "strip", "-o", stripped, "../../../testdata/mix/mix")
+	im, err := image.Open(stripped, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	for _, got := range []string{BOLTRewrite("mix.fdata", "mix", im), BOLTReorder("order", "mix", im)} {
+		if !strings.Contains(got, "before it was stripped") || strings.Contains(got, "was not") {
+			t.Error(got)
+		}
+	}
+	said, err := testtool.Command(t, "llvm-bolt-19", stripped, "-o", stripped+".bolt").CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "stripped") {
+		t.Errorf("llvm-bolt takes it: %v\n%s", err, said)
 	}
 }
 
