@@ -68,7 +68,7 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 func lostProgram(src *input.Session) error {
 	lost, n := src.Unfound()
 	chosen := feedback.Largest(src.Profile, func(ip *infer.ImageProfile) bool { return ip.Image.Go != "" })
-	if chosen == nil || n <= chosen.Samples || isSharedName(lost.Path) {
+	if chosen == nil || chosen.Image.Go == "" || n <= chosen.Samples || isSharedName(lost.Path) {
 		return nil
 	}
 	do := "name with --symfs where it is"
