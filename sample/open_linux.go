@@ -34,7 +34,7 @@ func openPath(path string) (fd int, err error) {
 	}
 }
 
-// Reopen opens the regular file that fd, a descriptor of O_PATH, stands for. The
+// Reopen opens the regular file that fd, a descriptor of O_PATH or of the open file, stands for, once more. The
 // file has path for its name.
 func Reopen(fd int, path string) (*os.File, error) {
 	var st syscall.Stat_t

@@ -3,6 +3,7 @@
 package sample
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -30,4 +31,9 @@ func OpenRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Reopen is of Linux, where what is open leads to its file though that has no name any more.
+func Reopen(_ int, path string) (*os.File, error) {
+	return nil, &os.PathError{Op: "open", Path: path, Err: errors.ErrUnsupported}
 }

@@ -166,9 +166,9 @@ func resultsDir() input.Results {
 }
 
 // inferredOf infers what ran from a recording that was just made; the file at path given,
-// if there is one, need not be looked for.
-func (c *cli) inferredOf(rec *sample.Recording, given string) (*input.Session, error) {
-	s, err := input.Of(rec, input.Options{Images: []string{given}, Notify: notices{c}})
+// if there is one, need not be looked for, nor need what hold holds.
+func (c *cli) inferredOf(rec *sample.Recording, given string, hold *input.Running) (*input.Session, error) {
+	s, err := input.Of(rec, input.Options{Images: []string{given}, Running: hold, Notify: notices{c}})
 	if err != nil {
 		return nil, err
 	}

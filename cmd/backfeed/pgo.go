@@ -11,14 +11,15 @@ import (
 var pgoCmd = &command{
 	name: "pgo", args: "[-o default.pgo] [-F HZ] [-d TIME] [-p PID] [-- CMD ARG...]", short: "record a Go program and write its profile for go build",
 	long: `This is record, infer and emit go in one. The Go program with the most samples is the one that the
-profile is about; CMD may be a script or a load generator that starts it. The program's file must
-still be there afterwards: build tests with go test -c rather than run go test.
+profile is about, but for Go's own tools; CMD may be a script or a load generator that starts it, or go run or
+go test, which build a program and delete it.
 
 As default.pgo in the directory of package main, go build uses it without being told; -pgo=FILE names any
 other. The command to build with is printed in the end. Keep the binary: its profile can be made anew for as
 long as it is there, from this and other recordings of it.`,
 	examples: `backfeed pgo -- ./server -its -flags
 backfeed pgo -p 1234 -d 60 -o default.pgo
+backfeed pgo -o bench.pgo -- go test -bench . ./parser
 go build -pgo=default.pgo .`,
 	run: runPGO,
 }
@@ -45,11 +46,13 @@ func runPGO(c *cli, args []string) error {
 	if err != nil {
 		return c.usage(err)
 	}
-	rec, opt, stats, err := c.recorded(flags, *out, "pgo: a pprof profile")
+	hold := &input.Running{Proc: "/proc"} // go run and go test delete what they run
+	defer hold.Close()
+	rec, opt, stats, err := c.recorded(flags, *out, "pgo: a pprof profile", hold)
 	if err != nil || flags.calibrate.dry {
 		return err
 	}
-	src, err := c.inferredOf(rec, *want)
+	src, err := c.inferredOf(rec, *want, hold)
 	if err != nil {
 		return err
 	}
@@ -98,7 +101,7 @@ func (c *cli) tellGoBuild(out string, src *input.Session, built sample.ImageID) 
 		main = im.GoMain()
 	}
 	if main != "" {
-		c.warn("whether a build with it is faster is measured by %s", emit.GoMeasure(built.Path, main))
+		c.warn("whether a build with it is faster is measured by %s", emit.GoMeasure(whole(out), built.Path, main))
 	}
 	c.warn("next, build with it: %s", emit.GoBuild(whole(out), main))
 }

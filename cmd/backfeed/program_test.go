@@ -232,7 +232,7 @@ func TestEmitGone(t *testing.T) {
 		code              int
 		says              string
 	}{
-		{"go test", "/tmp/go-build1/b001/a.test", "", 10_000, exitNothing, "go run and go test delete what they build"},
+		{"go test", "/tmp/go-build1/b001/a.test", "", 10_000, exitNothing, "record it by pgo, or with --copy-to"},
 		{"elsewhere", "/opt/app", "", 10_000, exitNothing, "--symfs"},
 		{"named", "/opt/app", program, 10_000, exitDone, "call edges"},
 		{"of fewer samples", "/opt/app", "", 10, exitDone, "call edges"},
@@ -256,6 +256,28 @@ func TestEmitGone(t *testing.T) {
 		if _, err := os.Stat(out); code != tt.code || (err == nil) != (code == exitDone) || !strings.Contains(errs, tt.says) {
 			t.Errorf("%s: exit code %d, written: %v, %s", tt.name, code, err, errs)
 		}
+	}
+}
+
+// TestEmitGoTools: the profile of what go run and go test built is of that, though building took longer; nor is it of the tools where that is gone.
+func TestEmitGoTools(t *testing.T) {
+	im := openImage(t, testtool.Path(t, "go"))
+	if im.GoMain() != "cmd/go" || im.Build.IsZero() {
+		t.Skipf("%s is a Go program of package %q", im.Path, im.GoMain())
+	}
+	path, program := programRecording(t)
+	off, _ := im.OffsetOf(proc(t, im, "main.main").Blocks[0].Start)
+	withTool := func(c *sample.Counts) string {
+		c.AddSample(c.Image(sample.ImageID{Path: im.Path, Build: im.Build}), off, 10_000)
+		return save(t, c)
+	}
+	if code, _, errs := runCLI(t, "emit", "go", withTool(decode(t, path).Counts[0]), "-o", filepath.Join(t.TempDir(), "default.pgo")); code != exitDone || !strings.Contains(errs, program+": ") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	c.AddSample(c.Image(sample.ImageID{Path: "/tmp/go-build1/b001/exe/app", Build: sample.BuildID{9}}), 16, 100)
+	if code, _, errs := runCLI(t, "emit", "go", withTool(c), "-o", filepath.Join(t.TempDir(), "default.pgo")); code != exitNothing || !strings.Contains(errs, "record it by pgo") {
+		t.Errorf("gone: exit code %d: %s", code, errs)
 	}
 }
 

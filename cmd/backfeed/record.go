@@ -170,6 +170,11 @@ func runRecord(c *cli, args []string) error {
 	if *into == "" && keep.Value != "no" {
 		return c.usage(errors.New("--keep-images goes with --store; --copy-to DIR keeps the images of a file"))
 	}
+	var hold *input.Running // what is to be copied, which may be deleted meanwhile
+	if *copyTo != "" || keep.Value != "no" {
+		hold = &input.Running{Proc: "/proc"}
+		defer hold.Close()
+	}
 	start := time.Now()
 	save := func(rec *sample.Recording) error {
 		path, err := *out, error(nil)
@@ -180,8 +185,8 @@ func runRecord(c *cli, args []string) error {
 		}
 		if err == nil {
 			c.tellWritten(path)
-			if *copyTo != "" || keep.Value != "no" {
-				err = c.keep(rec, *copyTo, *into, keep.Value)
+			if hold != nil {
+				err = c.keep(rec, hold, *copyTo, *into, keep.Value)
 			}
 		}
 		return err
@@ -219,7 +224,7 @@ func runRecord(c *cli, args []string) error {
 			return c.usage(err)
 		}
 		what.hz, what.pids = *flags.hz, *flags.pids
-		rec, err := c.recordedSystem(what, *flags.limit, *out, flags.calibrate)
+		rec, err := c.recordedSystem(what, *flags.limit, *out, flags.calibrate, hold)
 		if err != nil || flags.calibrate.dry {
 			return err
 		}
@@ -243,7 +248,7 @@ func runRecord(c *cli, args []string) error {
 	if flags.offCPU = what.offCPU; flags.offCPU && !flags.callers.stacks() {
 		flags.callers = "all"
 	}
-	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording")
+	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording", hold)
 	if err != nil || flags.calibrate.dry {
 		return err
 	}
@@ -261,8 +266,8 @@ func (c *cli) tellFew(rec *sample.Recording, opt collect.Options, stats *collect
 	}
 }
 
-// keep copies what was sampled below dir, if it is not "", and into a store, if kind is not "no".
-func (c *cli) keep(rec *sample.Recording, dir, into, kind string) error {
+// keep copies what was sampled, as processes have it or p holds it, below dir, if it is not "", and into a store, if kind is not "no".
+func (c *cli) keep(rec *sample.Recording, p *input.Running, dir, into, kind string) error {
 	places := map[string]input.Keeper{}
 	if dir != "" {
 		places[dir] = input.BuildDir(dir)
@@ -275,7 +280,7 @@ func (c *cli) keep(rec *sample.Recording, dir, into, kind string) error {
 		places[into] = input.StoreKeeper{Store: s, FilesOnly: kind == "file"}
 	}
 	for _, path := range slices.Sorted(maps.Keys(places)) {
-		copies, err := input.KeepSampled(context.Background(), rec, places[path], notices{c})
+		copies, err := input.KeepSampled(context.Background(), rec, p, places[path], notices{c})
 		if err != nil {
 			return err
 		}
@@ -285,8 +290,8 @@ func (c *cli) keep(rec *sample.Recording, dir, into, kind string) error {
 }
 
 // recordedSystem records the whole machine until an interrupt comes or the time
-// limit is up.
-func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, calibrate calibrateFlags) (*sample.Recording, error) {
+// limit is up. Images are held by hold, which may be nil.
+func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, calibrate calibrateFlags, hold *input.Running) (*sample.Recording, error) {
 	switch err := what.check(); {
 	case err != nil:
 		return nil, c.usage(err)
@@ -299,7 +304,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 	}
 	ctx, stop := untilSignal(false)
 	defer stop()
-	live := c.live(false)
+	live := c.live(false, hold)
 	of := what.options()
 	if calibrate.budget > 0 {
 		opt, err := calibrate.options(what.pids, notices{c}, c.style("-"))
@@ -313,9 +318,13 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 }
 
 // live says how a recording goes on, on a terminal that the recorded command does not have:
-// what it prints would be torn apart.
-func (c *cli) live(command bool) record.Live {
-	return record.Live{Show: terminal.Is(c.stderr) && !(command && terminal.Is(c.stdout)), Notify: notices{c}, Without: c.tellWithout}
+// what it prints would be torn apart. Images that are seen are held by hold, which may be nil.
+func (c *cli) live(command bool, hold *input.Running) record.Live {
+	live := record.Live{Show: terminal.Is(c.stderr) && !(command && terminal.Is(c.stdout)), Notify: notices{c}, Without: c.tellWithout}
+	if hold != nil {
+		live.Images = hold.HoldImages
+	}
+	return live
 }
 
 // tellWithout says what the kernel refuses of what was asked for.
@@ -326,8 +335,8 @@ func (c *cli) tellWithout(u *collect.Unavailable) {
 
 // recorded records what the parsed command line asks for. What is made of it,
 // called product, will be written to out: then standard output is not for the
-// command.
-func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recording, collect.Options, *collect.Stats, error) {
+// command. Images are held by hold, which may be nil.
+func (c *cli) recorded(flags *recordFlags, out, product string, hold *input.Running) (*sample.Recording, collect.Options, *collect.Stats, error) {
 	none := collect.Options{}
 	opt, err := flags.options(c.fs.Args())
 	if err != nil {
@@ -342,7 +351,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 	}
 	ctx, stop := untilSignal(len(opt.Command) > 0)
 	defer stop()
-	live := c.live(len(opt.Command) > 0)
+	live := c.live(len(opt.Command) > 0, hold)
 	if flags.calibrate.budget > 0 {
 		what := systemFlags{hz: opt.Frequency, pids: opt.PIDs}
 		ko, err := flags.calibrate.options(opt.PIDs, notices{c}, c.style("-"))
@@ -402,7 +411,7 @@ func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration
 	if err != nil {
 		return nil, c.usage(fmt.Errorf("--pprof: %w", err))
 	}
-	return record.Pprof(ctx, u, d, c.live(false))
+	return record.Pprof(ctx, u, d, c.live(false, nil))
 }
 
 // tellWritten names the file that a recording was written to, and what to do with it.

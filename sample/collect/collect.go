@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"backfeed/sample"
 )
 
 // Options say what to record. Either Command or PIDs is set.
@@ -41,6 +43,8 @@ type Options struct {
 type Progress struct {
 	Samples uint64 // so far, those that are lost too
 	Lost    uint64 // of them: to no image, or dropped by the kernel
+
+	Images []sample.ImageID // seen for the first time since the last Progress
 }
 
 // progressEvery is how often Progress is called, at most.

@@ -572,7 +572,7 @@ func (s *session) watch(ctx context.Context) error {
 		}
 		if now := time.Now(); s.opt.Progress != nil && now.Sub(told) >= progressEvery {
 			told = now
-			s.opt.Progress(s.tally.progress)
+			s.opt.Progress(s.tally.progressed())
 		}
 		s.opt.own.take(&s.tally)
 		select {

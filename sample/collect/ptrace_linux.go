@@ -445,7 +445,7 @@ func (t *tracer) collect(ctx context.Context) error {
 		}
 		if t.opt.Progress != nil && now.Sub(told) >= progressEvery {
 			told = now
-			t.opt.Progress(t.tally.progress)
+			t.opt.Progress(t.tally.progressed())
 		}
 		t.opt.own.take(&t.tally)
 		t.opt.own.worked(threadTime() - t.before)

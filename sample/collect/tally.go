@@ -45,6 +45,7 @@ type tally struct {
 	ids      map[uint64]int                   // by number of an event: its index there
 	identify func(*mmapRecord) sample.ImageID // may look at the file
 	progress Progress
+	told     map[*sample.Counts]int // how many of their images progressed has returned
 	clock    clockMeter
 	threads  sample.Threads
 	epoch    uint64 // ns since 1970 when CLOCK_MONOTONIC began; 0 is unknown, and so is then when samples were taken
@@ -82,6 +83,21 @@ func (t *tally) turnTo(id uint64) error {
 	}
 	t.counts, t.layout = t.events[i].counts, t.events[i].layout
 	return nil
+}
+
+// progressed returns how far it is.
+func (t *tally) progressed() Progress {
+	p := t.progress
+	if t.told == nil {
+		t.told = map[*sample.Counts]int{}
+	}
+	for _, c := range t.all() {
+		for _, ic := range c.Images[min(t.told[c], len(c.Images)):] {
+			p.Images = append(p.Images, ic.ID)
+		}
+		t.told[c] = len(c.Images)
+	}
+	return p
 }
 
 // recording returns what was tallied.

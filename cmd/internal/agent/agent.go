@@ -18,6 +18,7 @@ import (
 
 	"backfeed/cmd/internal/calibrate"
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/record"
 	"backfeed/sample"
@@ -250,7 +251,7 @@ func stolenPerSample(tick bool, log *slog.Logger) time.Duration {
 // begin sets all clocks to now.
 func (a *Agent) begin(now time.Time) {
 	a.from, a.drained, a.aimAt = now, now, now.Add(cmp.Or(a.opt.FirstAim, firstRounds))
-	a.chores, a.copies, a.kept = make(chan func(), 16), make(chan imageFiles, mostHeld), map[sample.BuildID]bool{}
+	a.chores, a.copies, a.kept = make(chan func(), 16), make(chan imageFiles, input.MostHeld), map[sample.BuildID]bool{}
 	a.work, a.endWork = context.WithCancel(context.Background())
 	a.idle.Go(a.copyAll)
 	a.idle.Go(func() {

@@ -15,10 +15,6 @@ import (
 	"backfeed/sample/store"
 )
 
-// mostHeld bounds the images that are open until they are copied. Of more, the others are opened
-// when they are sampled again.
-const mostHeld = 128
-
 // mostCopied bounds copies in a store, in bytes, where --retain-size does not bound the store. Those of
 // a build machine's 52 images took 0.9 GB.
 const mostCopied = 4 << 30

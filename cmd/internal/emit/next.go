@@ -3,15 +3,17 @@ package emit
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"backfeed/cmd/internal/prose"
 	"backfeed/infer/image"
 )
 
-// GoBuild is the command that builds package main of that path with a profile.
+// GoBuild is the command that builds package main of that path, or tests, with a profile.
 func GoBuild(profile, main string) string {
-	if main == "" || main == "command-line-arguments" { // of files that were named
-		main = "."
+	main, isTest := goPackage(main)
+	if isTest { // go test finds no default.pgo but that of package main
+		return "go test -pgo=" + prose.ShellWord(profile) + " -bench . " + main + "; for a program that uses the package, record the program"
 	}
 	command := "go build -pgo=" + prose.ShellWord(profile) + " " + main
 	if filepath.Base(profile) == "default.pgo" {
@@ -20,10 +22,21 @@ func GoBuild(profile, main string) string {
 	return command
 }
 
-// GoMeasure is the command that measures what a profile brings to the program that was built as file from package main of that path.
-func GoMeasure(file, main string) string {
-	if main == "" || main == "command-line-arguments" {
-		main = "."
+// goPackage returns what the go command calls the package that a program was built of, and whether its tests are the program.
+func goPackage(main string) (name string, isTest bool) {
+	name, isTest = strings.CutSuffix(main, ".test")
+	if name == "" || name == "command-line-arguments" { // of files that were named
+		name = "."
+	}
+	return name, isTest
+}
+
+// GoMeasure is the command that measures what a profile in a file brings to the program that was built as file from package main of that path.
+func GoMeasure(profile, file, main string) string {
+	main, isTest := goPackage(main)
+	if isTest {
+		bench := "go test -bench . -count 10 "
+		return bench + main + " >old.txt; " + bench + "-pgo=" + prose.ShellWord(profile) + " " + main + " >new.txt; backfeed verdict old.txt new.txt"
 	}
 	return "backfeed optimize --build " + prose.ShellWord("go build {flags} -o {binary} "+main) + " --compiler go -o " + prose.ShellWord(filepath.Base(file)+".fast") + " -- {binary} ARGS"
 }

@@ -15,6 +15,8 @@ func TestGoBuild(t *testing.T) {
 		{"/src/cpu.pgo", "example.com/app/cmd/server", "go build -pgo=/src/cpu.pgo example.com/app/cmd/server"},
 		{"/a b/it's.pgo", "command-line-arguments", `go build -pgo='/a b/it'\''s.pgo' .`},
 		{"/src/default.pgo", "", "go build -pgo=/src/default.pgo .; in the directory of package main, go build finds default.pgo by itself"},
+		{"/src/default.pgo", "example.com/app/hot.test", "go test -pgo=/src/default.pgo -bench . example.com/app/hot; for a program that uses the package, record the program"},
+		{"/x.pgo", "command-line-arguments.test", "go test -pgo=/x.pgo -bench . .; for a program that uses the package, record the program"},
 	} {
 		if got := GoBuild(tt.profile, tt.main); got != tt.want {
 			t.Errorf("%s, want %s", got, tt.want)
@@ -23,9 +25,13 @@ func TestGoBuild(t *testing.T) {
 }
 
 func TestGoMeasure(t *testing.T) {
-	const want = "backfeed optimize --build 'go build {flags} -o {binary} example.com/app/cmd/server' --compiler go -o server.fast -- {binary} ARGS"
-	if got := GoMeasure("/srv/bin/server", "example.com/app/cmd/server"); got != want {
-		t.Errorf("%s, want %s", got, want)
+	for main, want := range map[string]string{
+		"example.com/app/cmd/server": "backfeed optimize --build 'go build {flags} -o {binary} example.com/app/cmd/server' --compiler go -o server.fast -- {binary} ARGS",
+		"example.com/app/hot.test":   "go test -bench . -count 10 example.com/app/hot >old.txt; go test -bench . -count 10 -pgo=/x.pgo example.com/app/hot >new.txt; backfeed verdict old.txt new.txt",
+	} {
+		if got := GoMeasure("/x.pgo", "/srv/bin/server", main); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

@@ -139,10 +139,9 @@ func (s *Session) copyImage(path string, id sample.ImageID, put func(*os.File, s
 	return put(g, store.KindDebug)
 }
 
-// KeepSampled has k keep what was just sampled on this machine, as processes have it or had it. An image that cannot be
+// KeepSampled has k keep what was just sampled on this machine, as processes have it or p holds it. An image that cannot be
 // had is told, and the others are kept.
-func KeepSampled(ctx context.Context, rec *sample.Recording, k Keeper, notify report.Notify) (c Copies, err error) {
-	p := Running{Proc: "/proc"}
+func KeepSampled(ctx context.Context, rec *sample.Recording, p *Running, k Keeper, notify report.Notify) (c Copies, err error) {
 	for _, id := range c.sampled(rec) {
 		if err := p.Keep(id, k.Debug(), c.into(ctx, k, id)); err != nil {
 			if ctx.Err() != nil {

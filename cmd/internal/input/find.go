@@ -33,7 +33,7 @@ type finder struct {
 	notify    report.Notify
 
 	stores  []store.Store             // that may have kept copies
-	running Running                   // processes that may have what was replaced
+	running *Running                  // processes that may have what was replaced
 	files   []*os.File                // of theirs, which are open
 	given   map[sample.BuildID]string // files that the user named
 	ids     map[sample.BuildID]string // files below symfs, once it was scanned
@@ -57,7 +57,7 @@ var (
 
 // newFinder makes a finder for images below each of symfs, or that a server named there has.
 func newFinder(symfs []string) (*finder, error) {
-	f := &finder{given: map[sample.BuildID]string{}, lookup: map[sample.ImageID]lookup{}, running: Running{Proc: "/proc"}, ctx: context.Background(), notify: report.Quiet{}}
+	f := &finder{given: map[sample.BuildID]string{}, lookup: map[sample.ImageID]lookup{}, running: &Running{Proc: "/proc"}, ctx: context.Background(), notify: report.Quiet{}}
 	f.symfs, f.servers = splitSymfs(symfs)
 	for _, dir := range f.symfs {
 		st, err := os.Stat(dir)

@@ -1,9 +1,11 @@
 package input
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"backfeed/infer/image"
@@ -63,7 +65,9 @@ func TestReplaced(t *testing.T) {
 		}
 		for _, keep := range []func(dir BuildDir) (Copies, error){
 			func(dir BuildDir) (Copies, error) { return s.CopyImages(t.Context(), dir) },
-			func(dir BuildDir) (Copies, error) { return KeepSampled(t.Context(), rec, dir, s.notify) },
+			func(dir BuildDir) (Copies, error) {
+				return KeepSampled(t.Context(), rec, &Running{Proc: "/proc"}, dir, s.notify)
+			},
 		} {
 			dir := BuildDir(t.TempDir())
 			if n, err := keep(dir); err != nil || n.Images != 1 {
@@ -77,4 +81,73 @@ func TestReplaced(t *testing.T) {
 		}
 		s.Close()
 	}
+}
+
+// TestHoldImages: what is held is found by its build though its file is deleted or another build has its place, under the name that
+// it had, and is let go in the end. What is not held is not found.
+func TestHoldImages(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	var ids []sample.ImageID
+	for i := range MostHeld + 2 {
+		id := sample.ImageID{Path: filepath.Join(dir, fmt.Sprint(i)), Build: sample.BuildID{1, byte(i), 19: 1}}
+		testtool.Put(t, id.Path, tiny.ELF(id.Build))
+		ids = append(ids, id)
+	}
+	p := &Running{Proc: "/proc"}
+	defer p.Close()
+	p.HoldImages([]sample.ImageID{{Path: filepath.Join(dir, "none"), Build: sample.BuildID{2}}, {Path: ids[0].Path}, {Path: "[vdso]", Build: sample.BuildID{3}}})
+	if n := len(openBelowDir(t, dir)); n != 0 {
+		t.Errorf("%d are held of what cannot be had", n)
+	}
+	p.HoldImages(ids[:1])
+	p.HoldImages(ids)
+	if n := len(openBelowDir(t, dir)); n != MostHeld {
+		t.Errorf("%d are held, want %d", n, MostHeld)
+	}
+	for i, id := range ids {
+		if err := os.Remove(id.Path); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 1 {
+			testtool.Put(t, id.Path, tiny.ELF(sample.BuildID{4}))
+		}
+	}
+	s, err := New(Options{Running: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rec := &sample.Recording{}
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+	for i, id := range ids {
+		im, err := s.Open(id)
+		if found := i < MostHeld; (err == nil) != found || found && (im.Build != id.Build || im.Path != id.Path) {
+			t.Fatalf("image %d: %v", i, err)
+		}
+		c.AddSample(c.Image(id), 1, 3)
+	}
+	rec.Add(c)
+	if n, err := KeepSampled(t.Context(), rec, p, BuildDir(filepath.Join(t.TempDir(), "kept")), s.notify); err != nil || n.New != MostHeld || n.NotFound != 2 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	s.Close()
+	if p.Close(); len(openBelowDir(t, dir)) != 0 {
+		t.Errorf("left open: %q", openBelowDir(t, dir))
+	}
+}
+
+// openBelowDir lists what this process has open below dir.
+func openBelowDir(t *testing.T, dir string) (open []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil || len(links) == 0 {
+		t.Skip("no /proc/self/fd")
+	}
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, dir) {
+			open = append(open, to)
+		}
+	}
+	return open
 }

@@ -15,12 +15,46 @@ import (
 )
 
 // Running finds the images of running processes where these may see them: here, in their
-// own mount namespaces, or nowhere any more but as their executables.
+// own mount namespaces, or nowhere any more but as their executables, or because HoldImages opened them.
 type Running struct {
 	Proc  string   // where /proc is mounted
 	roots []string // of mount namespaces; nil is not looked for yet
 
 	programs map[string][]string // links to what processes run, by its path
+
+	held map[sample.BuildID]*os.File // of HoldImages; nil is not to be had
+	open int                         // of them
+}
+
+// MostHeld bounds the images that are held open at a time.
+const MostHeld = 128
+
+// HoldImages opens the files of images, those that come first up to MostHeld, each build at its first call: Open
+// then finds them whatever becomes of their names, until Close.
+func (p *Running) HoldImages(ids []sample.ImageID) {
+	now := Running{Proc: p.Proc} // processes have come and gone since
+	for _, id := range ids {
+		_, tried := p.held[id.Build]
+		if tried || p.open == MostHeld || id.Build.IsZero() || Fileless(id) != nil || kernel.Is(id) {
+			continue
+		}
+		if p.held == nil {
+			p.held = map[sample.BuildID]*os.File{}
+		}
+		f, _, err := now.Open(id)
+		if err == nil {
+			p.open++
+		}
+		p.held[id.Build] = f
+	}
+}
+
+// Close closes what is held.
+func (p *Running) Close() {
+	for _, f := range p.held {
+		f.Close()
+	}
+	p.held, p.open = nil, 0
 }
 
 // Open opens the file of an image, under whatever name, and returns the root that the
@@ -47,6 +81,10 @@ func (p *Running) Open(id sample.ImageID) (f *os.File, root string, err error) {
 		if f := withBuild(id.Build)(sample.OpenRegular(link)); f != nil {
 			return f, filepath.Join(filepath.Dir(link), "root"), nil
 		}
+	}
+	if held := p.held[id.Build]; held != nil {
+		f, err := sample.Reopen(int(held.Fd()), path)
+		return f, "/", err
 	}
 	return nil, "", errors.New("gone, or out of reach")
 }

@@ -30,11 +30,12 @@ type Options struct {
 	StackDepth   int               // frames to read of the stacks of perf.data and OTLP profiles; 0 is the usual number, a negative one no stacks
 	Covered      string            // the program that cover profiles are of; "" if none was named
 
-	Symfs  []string // directories that images are looked up below, one after the other, first of all; and addresses of servers that have them, last of all
-	Images []string // files that the user named: they need not be looked for if they have a build ID
-	Beside *Session // images of the same build are its, and not opened again; nil is none. It has to be open as long
-	Advise bool     // notices may advise the flag --symfs
-	ByName bool     // a profile without addresses will do: what it says is in Calls
+	Symfs   []string // directories that images are looked up below, one after the other, first of all; and addresses of servers that have them, last of all
+	Images  []string // files that the user named: they need not be looked for if they have a build ID
+	Running *Running // holds images, and has to for as long as the session is open; nil is none
+	Beside  *Session // images of the same build are its, and not opened again; nil is none. It has to be open as long
+	Advise  bool     // notices may advise the flag --symfs
+	ByName  bool     // a profile without addresses will do: what it says is in Calls
 
 	Only string // the image that Infer infers alone, as method Image takes it; "" is all
 
@@ -77,6 +78,9 @@ func New(opt Options) (*Session, error) {
 		return nil, err
 	}
 	s.finder.notify, s.finder.fetcher = s.notify, s.fetcher()
+	if opt.Running != nil {
+		s.finder.running = opt.Running
+	}
 	if opt.Beside != nil {
 		s.finder.beside = opt.Beside.finder.byBuild()
 	}

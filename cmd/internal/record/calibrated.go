@@ -77,7 +77,7 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		}
 	}
 	rec, state, err = live.ended(ctx, held, func(ctx context.Context) (*sample.Recording, error) {
-		return k.Record(ctx, from, ended, live.line(opt.Duration).showSum)
+		return k.Record(ctx, from, ended, live.drained(opt.Duration))
 	})
 	if err != nil {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ type Live struct {
 	Show    bool // a line of progress, once a second
 	Notify  report.Notify
 	Without func(*collect.Unavailable) // gets what the kernel refuses of what was asked for
+	Images  func([]sample.ImageID)     // gets what was seen, soon; some again and again. nil is nobody
 }
 
 // A line is the progress line of a recording: samples so far, how many a second, what is
@@ -77,11 +79,29 @@ func (l *line) text(now time.Time, p collect.Progress) string {
 }
 
 // every returns how often to look at what there is, where it is otherwise looked at every so often.
-func (l *line) every(d time.Duration) time.Duration {
-	if l == nil {
+func (l Live) every(d time.Duration) time.Duration {
+	if !l.Show && l.Images == nil {
 		return d
 	}
 	return min(d, time.Second)
+}
+
+// drained returns what takes in all that was recorded so far, of a recording that begins now.
+func (l Live) drained(limit time.Duration) func(sum *sample.Recording) {
+	line := l.line(limit)
+	return func(sum *sample.Recording) {
+		line.showSum(sum)
+		if l.Images == nil {
+			return
+		}
+		var ids []sample.ImageID
+		for _, c := range slices.Concat(sum.Counts, sum.Off) {
+			for _, ic := range c.Images {
+				ids = append(ids, ic.ID)
+			}
+		}
+		l.Images(ids)
+	}
 }
 
 // showSum is show of what has been added up.

@@ -51,9 +51,9 @@ func (l Live) tellWithout(sys *collect.System) {
 	}
 }
 
-// drainUntil adds up what sys samples until ctx is done, and closes it. It looks every so often.
-func drainUntil(ctx context.Context, sys calibrate.Sampler, every time.Duration, line *line) (*sample.Recording, error) {
-	tick := time.NewTicker(line.every(every))
+// drainUntil adds up what sys samples until ctx is done, and closes it. It looks every so often, and calls drained with all so far.
+func drainUntil(ctx context.Context, sys calibrate.Sampler, every time.Duration, drained func(sum *sample.Recording)) (*sample.Recording, error) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var sum sample.Recording
 	for done := false; !done; {
@@ -71,7 +71,7 @@ func drainUntil(ctx context.Context, sys calibrate.Sampler, every time.Duration,
 			return nil, err
 		}
 		sum.AddAll(rec)
-		line.showSum(&sum)
+		drained(&sum)
 	}
 	return sample.Merge(&sum), nil
 }
@@ -164,8 +164,13 @@ func (l Live) tellOff(rec *sample.Recording, n collect.OffCounters) {
 // Processes records a command or processes, and tells how it went. A recording without
 // samples is an error.
 func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Recording, *collect.Stats, error) {
-	if line := live.line(opt.Duration); line != nil {
-		opt.Progress = line.show
+	if line := live.line(opt.Duration); line != nil || live.Images != nil {
+		opt.Progress = func(p collect.Progress) {
+			line.show(p)
+			if live.Images != nil {
+				live.Images(p.Images)
+			}
+		}
 	}
 	ctx, end := live.guarded(ctx, mostMemory)
 	began := time.Now()

@@ -57,7 +57,7 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 		if so.OffCPU {
 			every = drainOffEvery
 		}
-		return drainUntil(ctx, sys, every, live.line(opt.Duration))
+		return drainUntil(ctx, sys, live.every(every), live.drained(opt.Duration))
 	})
 	if err != nil {
 		return nil, nil, err
