@@ -90,7 +90,7 @@ const (
 // A second set of samples has a count of 0, which the compiler ignores, and the
 // CPU time of each source line, for people and `go tool pprof -top`.
 func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions) (GoStats, error) {
-	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return ip.Image.Go != "" })
+	ip, err := pickForGo(p, opt.Image)
 	if err != nil {
 		return GoStats{}, fmt.Errorf("go: %w", err)
 	}
@@ -105,6 +105,31 @@ func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions
 	v.lines = ln
 	return writeGo(w, v, opt)
 }
+
+// pickForGo returns the image that want names; for "", the GoProgram.
+func pickForGo(p *infer.Profile, want string) (*infer.ImageProfile, error) {
+	if ip := GoProgram(p); want == "" && ip != nil {
+		return ip, nil
+	}
+	return pick(p, want, isGoProgram)
+}
+
+// GoProgram returns the Go program that a profile is about if none is named, or nil: the one with the most samples. Go's own tools
+// stand back: `go run` and `go test` build what they run, which may take longer.
+func GoProgram(p *infer.Profile) *infer.ImageProfile {
+	other := func(ip *infer.ImageProfile) bool { return isGoProgram(ip) && !IsGoTool(ip) }
+	for _, fits := range []func(*infer.ImageProfile) bool{other, isGoProgram} {
+		if ip := Largest(p, fits); ip != nil && fits(ip) {
+			return ip
+		}
+	}
+	return nil
+}
+
+func isGoProgram(ip *infer.ImageProfile) bool { return ip.Image.Go != "" }
+
+// IsGoTool reports whether an image is a program of Go's own.
+func IsGoTool(ip *infer.ImageProfile) bool { return strings.HasPrefix(ip.Image.GoMain(), "cmd/") }
 
 func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}, unfit: map[string]bool{}}

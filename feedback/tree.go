@@ -3,8 +3,6 @@ package feedback
 import (
 	"cmp"
 	"fmt"
-	"iter"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -160,7 +158,7 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 	}
 	var ends []bool
 	if d.mixes {
-		ends = endings(r.Proc)
+		ends = r.Proc.Doomed(func(b *image.Block) bool { return b.Exit == image.NoReturn })
 	}
 	for i := range r.Proc.Blocks {
 		if r.Block[i].Conf == infer.None {
@@ -200,30 +198,6 @@ func chooses(c code, insts []image.Inst) bool {
 	return false
 }
 
-// endings returns the blocks of p that control does not come back from: all edges from them lead to calls that do not return.
-func endings(p *image.Proc) []bool {
-	ends := make([]bool, len(p.Blocks))
-	var todo []int
-	for i := range p.Blocks {
-		if p.Blocks[i].Exit == image.NoReturn {
-			todo = append(todo, i)
-		}
-	}
-	for len(todo) > 0 {
-		i := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if b := &p.Blocks[i]; ends[i] || b.Exit != image.NoReturn && b.Exit != image.NoExit ||
-			slices.ContainsFunc(b.Out, func(e int) bool { return !ends[p.Edges[e].To] }) {
-			continue
-		}
-		ends[i] = true
-		for _, e := range p.Blocks[i].In {
-			todo = append(todo, p.Edges[e].From)
-		}
-	}
-	return ends
-}
-
 // mixed is how many times as often as in blocks that lead to no return a line ran where these say nothing of its count.
 const mixed = 64
 
@@ -253,7 +227,7 @@ const (
 // make a choice of, in `if (i < 0) i += n;` the sum, and say that the comparison is of its line: gcc would take that to be of a line that ran each time.
 func (d *treeDecoder) conditional(insts []image.Inst) []bool {
 	is := make([]bool, len(insts))
-	var reader [64]int
+	var reader [image.Registers]int
 	for r := range reader {
 		reader[r] = readByNone
 	}
@@ -261,7 +235,7 @@ func (d *treeDecoder) conditional(insts []image.Inst) []bool {
 		ops := d.code.Operands(in)
 		is[k] = chooses(d.code, insts[k:])
 		side, alone := -1, in.Class&(image.Store|image.Jump) == 0 && ops.Update == image.RegSet{} && ops.Writes.Vector == 0
-		for r := range registers(ops.Writes.General) {
+		ops.Writes.Each(func(r int) {
 			switch {
 			case r == image.Flags && in.Class&image.Compare == 0:
 				alone = alone && reader[r] == readByNone
@@ -270,12 +244,12 @@ func (d *treeDecoder) conditional(insts []image.Inst) []bool {
 			default:
 				side = reader[r]
 			}
-		}
+		})
 		alone = alone && side >= 0 && slices.Equal(d.lines.Frames(in.Addr), d.lines.Frames(insts[side].Addr))
 		is[k] = is[k] || alone
-		for r := range registers(ops.Writes.General | ops.Update.General) {
-			reader[r] = readByNone
-		}
+		written := func(r int) { reader[r] = readByNone }
+		ops.Writes.Each(written)
+		ops.Update.Each(written)
 		by := readByOther
 		switch {
 		case ops.Op == image.OpSelect:
@@ -283,26 +257,17 @@ func (d *treeDecoder) conditional(insts []image.Inst) []bool {
 		case alone && in.Class&image.Compare == 0: // what is compared is needed each time
 			by = side
 		}
-		for r := range registers(ops.Reads.General | ops.Address.General) {
+		read := func(r int) {
 			if reader[r] != readByNone && reader[r] != by {
 				reader[r] = readByOther
 			} else {
 				reader[r] = by
 			}
 		}
+		ops.Reads.Each(read)
+		ops.Address.Each(read)
 	}
 	return is
-}
-
-// registers are the numbers of the bits of RegSet.General.
-func registers(set uint64) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for ; set != 0; set &= set - 1 {
-			if !yield(bits.TrailingZeros64(set)) {
-				return
-			}
-		}
-	}
 }
 
 // inst adds n executions of an instruction, of a block that control does not come back from if ends is set.

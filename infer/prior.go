@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"slices"
 	"strings"
 
 	"backfeed/infer/image"
@@ -14,7 +15,7 @@ import (
 // (PLDI 1993).
 func staticGuess(p *image.Proc, f *flow, par *params) []float64 {
 	guess := make([]float64, len(f.outs))
-	doomed := doomedBlocks(p, f)
+	doomed := p.Doomed(func(b *image.Block) bool { return ends(p, b) })
 	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			switch to := f.outs[w].to; {
@@ -36,36 +37,9 @@ func staticGuess(p *image.Proc, f *flow, par *params) []float64 {
 	return guess
 }
 
-// doomedBlocks marks the blocks from which every path ends in a call that does not
-// return or in a trap, and those that only grow a Go stack.
-func doomedBlocks(p *image.Proc, f *flow) []bool {
-	doomed := make([]bool, f.blocks)
-	for b := range doomed {
-		bl := &p.Blocks[b]
-		doomed[b] = bl.Exit == image.NoReturn
-		for _, c := range bl.Calls {
-			if strings.HasPrefix(p.Calls[c].Target, "runtime.morestack") {
-				doomed[b] = true
-			}
-		}
-	}
-	// Paths that join before the end are found from the bottom up, usually in
-	// one pass: such code lies at the end of a procedure.
-	for changed := true; changed; {
-		changed = false
-		for b := f.blocks - 1; b >= 0; b-- {
-			outs := f.outsOf(b)
-			if doomed[b] || len(outs) == 0 {
-				continue
-			}
-			all := true
-			for _, w := range outs {
-				all = all && w.to != leave && doomed[w.to] && int(w.to) != b
-			}
-			if all {
-				doomed[b], changed = true, true
-			}
-		}
-	}
-	return doomed
+// ends reports whether control does not come back from a block, or it only grows a Go stack.
+func ends(p *image.Proc, b *image.Block) bool {
+	return b.Exit == image.NoReturn || slices.ContainsFunc(b.Calls, func(c int) bool {
+		return strings.HasPrefix(p.Calls[c].Target, "runtime.morestack")
+	})
 }

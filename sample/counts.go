@@ -747,6 +747,15 @@ func (r *Recording) ByImage() map[ImageID]uint64 {
 	return n
 }
 
+// Seen is ByImage with the images in which threads only waited, which have no samples.
+func (r *Recording) Seen() map[ImageID]uint64 {
+	n := r.ByImage()
+	for id := range (&Recording{Counts: r.Off}).ByImage() {
+		n[id] += 0
+	}
+	return n
+}
+
 // Lost returns the number of samples of all events that have no place, by reason.
 func (r *Recording) Lost() map[Loss]uint64 {
 	n := map[Loss]uint64{}

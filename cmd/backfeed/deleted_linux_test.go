@@ -43,14 +43,8 @@ func TestDeleted(t *testing.T) {
 			}
 		}
 	}
-	links, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, link := range links {
-		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, dir) {
-			t.Errorf("left open: %s", to)
-		}
+	if open := testtool.OpenBelow(t, dir); len(open) != 0 {
+		t.Errorf("left open: %q", open)
 	}
 }
 

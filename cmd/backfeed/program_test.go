@@ -197,21 +197,11 @@ func TestEmitThin(t *testing.T) {
 // TestEmitThinOutside: samples of the kernel, or of what runtime/pprof calls outside Go code, make no profile thicker.
 func TestEmitThinOutside(t *testing.T) {
 	path, _ := programRecording(t)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, why := range []sample.Loss{sample.LostKernel, sample.LostOutsideGo} {
-		rec, err := sample.Decode(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := decode(t, path)
 		n := rec.InUser()
 		rec.Counts[0].Lose(why, 100_000)
-		mostly := filepath.Join(t.TempDir(), "mostly.bfr")
-		if err := os.WriteFile(mostly, rec.Encode(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		mostly := testtool.Write(t, t.TempDir(), "mostly.bfr", rec.Encode())
 		if code, _, errs := runCLI(t, "emit", "go", mostly); code != exitDone || !strings.Contains(errs, fmt.Sprintf("%d samples make a thin profile", n)) {
 			t.Errorf("%s: exit code %d, %s", why, code, errs)
 		}
@@ -222,10 +212,6 @@ func TestEmitThinOutside(t *testing.T) {
 // unless it is named. Of a library that is gone nothing is to be had.
 func TestEmitGone(t *testing.T) {
 	path, program := programRecording(t)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, tt := range []struct {
 		name, gone, image string
 		n                 uint64
@@ -238,16 +224,10 @@ func TestEmitGone(t *testing.T) {
 		{"of fewer samples", "/opt/app", "", 10, exitDone, "call edges"},
 		{"a library", "/opt/libz.so.1", "", 10_000, exitDone, "/opt/libz.so.1, which was not found"},
 	} {
-		rec, err := sample.Decode(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := decode(t, path)
 		c := rec.Counts[0]
 		c.AddSample(c.Image(sample.ImageID{Path: tt.gone, Build: sample.BuildID{9}}), 16, tt.n)
-		both, out := filepath.Join(t.TempDir(), "both.bfr"), filepath.Join(t.TempDir(), "default.pgo")
-		if err := os.WriteFile(both, rec.Encode(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		both, out := testtool.Write(t, t.TempDir(), "both.bfr", rec.Encode()), filepath.Join(t.TempDir(), "default.pgo")
 		args := []string{"emit", "go", both, "-o", out}
 		if tt.image != "" {
 			args = append(args, "--image", tt.image)

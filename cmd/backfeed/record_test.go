@@ -73,7 +73,6 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordToStdout: the recording is alone there.
 // TestRecordUnread: a recording is written though nobody reads what is said of it; the command has the signal of broken pipes as ever.
 func TestRecordUnread(t *testing.T) {
 	exe, dir := busy(t), t.TempDir()
@@ -93,6 +92,7 @@ func TestRecordUnread(t *testing.T) {
 	}
 }
 
+// TestRecordToStdout: the recording is alone there.
 func TestRecordToStdout(t *testing.T) {
 	code, out, errs := runAs(recordCmd, "-o", "-", "--", busy(t), "busy", "200")
 	rec, err := sample.Decode([]byte(out))

@@ -114,6 +114,32 @@ func (p *Proc) Loops(b int) bool {
 	return slices.ContainsFunc(p.Blocks[b].Out, func(e int) bool { return p.Edges[e].To == b })
 }
 
+// Doomed returns the blocks of p that all paths lead from to blocks that end it, as calls that do not return do.
+func (p *Proc) Doomed(ends func(*Block) bool) []bool {
+	doomed := make([]bool, len(p.Blocks))
+	var todo []int
+	add := func(b int) {
+		doomed[b] = true
+		for _, e := range p.Blocks[b].In {
+			todo = append(todo, p.Edges[e].From)
+		}
+	}
+	for b := range p.Blocks {
+		if ends(&p.Blocks[b]) {
+			add(b)
+		}
+	}
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		b := &p.Blocks[i]
+		if !doomed[i] && b.Exit == NoExit && !slices.ContainsFunc(b.Out, func(e int) bool { return !doomed[p.Edges[e].To] }) {
+			add(i)
+		}
+	}
+	return doomed
+}
+
 // Exit says how control leaves the procedure at the end of a block.
 type Exit uint8
 

@@ -1,6 +1,9 @@
 package image
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // A RegSet is a set of registers.
 type RegSet struct {
@@ -17,6 +20,19 @@ const (
 
 // Has reports whether the sets have a register in common.
 func (s RegSet) Has(t RegSet) bool { return s.General&t.General|s.Vector&t.Vector != 0 }
+
+// Registers is how many registers a RegSet can name.
+const Registers = 64 + 32
+
+// Each calls f with the number of each register of s: those of General are its bits, those of Vector follow from 64 on.
+func (s RegSet) Each(f func(r int)) {
+	for g := s.General; g != 0; g &= g - 1 {
+		f(bits.TrailingZeros64(g))
+	}
+	for v := s.Vector; v != 0; v &= v - 1 {
+		f(64 + bits.TrailingZeros64(v))
+	}
+}
 
 func (s *RegSet) general(r int) { s.General |= 1 << uint(r) }
 func (s *RegSet) add(t RegSet)  { s.General |= t.General; s.Vector |= t.Vector }

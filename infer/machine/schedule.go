@@ -3,7 +3,6 @@ package machine
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -401,24 +400,11 @@ func (m *Model) fuses(a *image.Operands, c image.Class, b *image.Operands) bool 
 	return m.fusion.wideBranch || c&image.Compare != 0
 }
 
-// regs is how many registers a RegSet can name.
-const regs = 64 + 32
-
 // writers has the last writer of each register: 1 + its step, 0 is none. Negative
 // ones are of the execution before.
 type writers struct {
-	by     [regs]int32
-	update [regs]bool // the write steps an address
-}
-
-// each calls f for the registers of a set.
-func each(s image.RegSet, f func(r int)) {
-	for g := s.General; g != 0; g &= g - 1 {
-		f(bits.TrailingZeros64(g))
-	}
-	for v := s.Vector; v != 0; v &= v - 1 {
-		f(64 + bits.TrailingZeros64(v))
-	}
+	by     [image.Registers]int32
+	update [image.Registers]bool // the write steps an address
 }
 
 // step enters what step i writes.
@@ -427,8 +413,8 @@ func (w *writers) step(i int, in image.Inst, o *image.Operands) {
 		*w = writers{}
 		return
 	}
-	each(o.Update, func(r int) { w.by[r], w.update[r] = int32(i+1), true })
-	each(o.Writes, func(r int) { w.by[r], w.update[r] = int32(i+1), false })
+	o.Update.Each(func(r int) { w.by[r], w.update[r] = int32(i+1), true })
+	o.Writes.Each(func(r int) { w.by[r], w.update[r] = int32(i+1), false })
 }
 
 // carry makes all writers those of the execution before.
@@ -450,8 +436,8 @@ func (p *plan) depend(i int, w *writers, in image.Inst, o *image.Operands) {
 	if in.Class&image.Load != 0 && o.Op != image.OpNone && !whole(o.Op) {
 		early = p.m.memory[accessOf(o, loadGeneral)].latency
 	}
-	each(o.Reads, func(r int) { p.depends(w, r, -early) })
-	each(o.Address, func(r int) {
+	o.Reads.Each(func(r int) { p.depends(w, r, -early) })
+	o.Address.Each(func(r int) {
 		if p.m.stack && w.update[r] {
 			return
 		}

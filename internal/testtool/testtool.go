@@ -209,6 +209,21 @@ func Write[Text string | []byte](t testing.TB, dir, name string, text Text) stri
 	return path
 }
 
+// OpenBelow lists what this process has open below a directory.
+func OpenBelow(t testing.TB, dir string) (open []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil || len(links) == 0 {
+		t.Skip("no /proc/self/fd")
+	}
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, dir) {
+			open = append(open, to)
+		}
+	}
+	return open
+}
+
 // Put writes a file, and makes its directory if need be.
 func Put[Text string | []byte](t testing.TB, path string, text Text) {
 	t.Helper()

@@ -31,10 +31,7 @@ func (a *Agent) hold(rec *sample.Recording) {
 	if a.opt.Keep == KeepNothing {
 		return
 	}
-	images := rec.ByImage()
-	for id := range (&sample.Recording{Counts: rec.Off}).ByImage() { // where threads only waited
-		images[id] += 0
-	}
+	images := rec.Seen()
 	maps.DeleteFunc(images, func(id sample.ImageID, _ uint64) bool {
 		return id.Build.IsZero() || a.kept[id.Build] || input.Fileless(id) != nil
 	})

@@ -33,17 +33,12 @@ type Options struct {
 
 // Go writes a pprof profile for go build -pgo.
 func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
-	want := opt.Image
-	if want == "" {
-		chosen := goProgram(src.Profile)
-		if err := lostProgram(src, chosen); err != nil {
+	if opt.Image == "" {
+		if err := lostProgram(src); err != nil {
 			return nil, err
 		}
-		if chosen != nil {
-			want = NameOf(chosen.ID)
-		}
 	}
-	st, err := feedback.WriteGo(w, src.Profile, src.Recording, feedback.GoOptions{Image: want, Round: true, Old: opt.Old})
+	st, err := feedback.WriteGo(w, src.Profile, src.Recording, feedback.GoOptions{Image: opt.Image, Round: true, Old: opt.Old})
 	if err != nil {
 		return nil, err
 	}

@@ -63,29 +63,16 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", report.Share(in, all), strings.Join(where, ""))}
 }
 
-// goProgram returns the Go program that a profile is about if none is named: the one with the most samples. Go's own tools stand
-// back: `go run` and `go test` build what they run, which may take longer.
-func goProgram(p *infer.Profile) *infer.ImageProfile {
-	isGo := func(ip *infer.ImageProfile) bool { return ip.Image.Go != "" }
-	other := func(ip *infer.ImageProfile) bool { return isGo(ip) && !isGoTool(ip) }
-	if ip := feedback.Largest(p, other); ip != nil && other(ip) {
-		return ip
-	}
-	return feedback.Largest(p, isGo)
-}
-
-// isGoTool reports whether an image is a program of Go's own.
-func isGoTool(ip *infer.ImageProfile) bool { return strings.HasPrefix(ip.Image.GoMain(), "cmd/") }
-
 // lostProgram is the error of a format's own choice of a Go program where another program has more samples and its file is gone:
 // `go run` and `go test` build one, and delete it, and the profile would be of what they built it with.
-func lostProgram(src *input.Session, chosen *infer.ImageProfile) error {
+func lostProgram(src *input.Session) error {
+	chosen := feedback.GoProgram(src.Profile)
 	lost, n := src.Unfound()
-	if chosen == nil || chosen.Image.Go == "" || n == 0 || isSharedName(lost.Path) {
+	if chosen == nil || n == 0 || isSharedName(lost.Path) {
 		return nil
 	}
 	built := strings.Contains(lost.Path, "/go-build")
-	if n <= chosen.Samples && !(built && isGoTool(chosen)) {
+	if n <= chosen.Samples && !(built && feedback.IsGoTool(chosen)) {
 		return nil
 	}
 	do := "name with --symfs where it is"

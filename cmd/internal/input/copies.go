@@ -86,11 +86,7 @@ func (c *Copies) count(kind store.Kind, f *os.File, was bool) {
 
 // sampled lists the images of rec that may have a file, and were sampled or counted, those with the most samples first.
 func (c *Copies) sampled(rec *sample.Recording) (ids []sample.ImageID) {
-	images := rec.ByImage()
-	for id := range (&sample.Recording{Counts: rec.Off}).ByImage() { // where threads only waited
-		images[id] += 0
-	}
-	for _, id := range report.MostFirst(images) {
+	for _, id := range report.MostFirst(rec.Seen()) {
 		switch {
 		case Fileless(id) != nil:
 		case id.Build.IsZero():

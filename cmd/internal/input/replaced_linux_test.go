@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"backfeed/infer/image"
@@ -97,12 +96,12 @@ func TestHoldImages(t *testing.T) {
 	p := &Running{Proc: "/proc"}
 	defer p.Close()
 	p.HoldImages([]sample.ImageID{{Path: filepath.Join(dir, "none"), Build: sample.BuildID{2}}, {Path: ids[0].Path}, {Path: "[vdso]", Build: sample.BuildID{3}}})
-	if n := len(openBelowDir(t, dir)); n != 0 {
+	if n := len(testtool.OpenBelow(t, dir)); n != 0 {
 		t.Errorf("%d are held of what cannot be had", n)
 	}
 	p.HoldImages(ids[:1])
 	p.HoldImages(ids)
-	if n := len(openBelowDir(t, dir)); n != MostHeld {
+	if n := len(testtool.OpenBelow(t, dir)); n != MostHeld {
 		t.Errorf("%d are held, want %d", n, MostHeld)
 	}
 	for i, id := range ids {
@@ -132,22 +131,7 @@ func TestHoldImages(t *testing.T) {
 		t.Errorf("%+v, %v", n, err)
 	}
 	s.Close()
-	if p.Close(); len(openBelowDir(t, dir)) != 0 {
-		t.Errorf("left open: %q", openBelowDir(t, dir))
+	if p.Close(); len(testtool.OpenBelow(t, dir)) != 0 {
+		t.Errorf("left open: %q", testtool.OpenBelow(t, dir))
 	}
-}
-
-// openBelowDir lists what this process has open below dir.
-func openBelowDir(t *testing.T, dir string) (open []string) {
-	t.Helper()
-	links, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil || len(links) == 0 {
-		t.Skip("no /proc/self/fd")
-	}
-	for _, link := range links {
-		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, dir) {
-			open = append(open, to)
-		}
-	}
-	return open
 }

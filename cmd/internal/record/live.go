@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -91,16 +90,9 @@ func (l Live) drained(limit time.Duration) func(sum *sample.Recording) {
 	line := l.line(limit)
 	return func(sum *sample.Recording) {
 		line.showSum(sum)
-		if l.Images == nil {
-			return
+		if l.Images != nil {
+			l.Images(report.MostFirst(sum.Seen()))
 		}
-		var ids []sample.ImageID
-		for _, c := range slices.Concat(sum.Counts, sum.Off) {
-			for _, ic := range c.Images {
-				ids = append(ids, ic.ID)
-			}
-		}
-		l.Images(ids)
 	}
 }
 
