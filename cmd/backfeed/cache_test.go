@@ -25,14 +25,14 @@ func TestCache(t *testing.T) {
 		without[name] = outputs(name)
 	}
 	t.Setenv(cacheVar, dir)
-	for _, name := range append(commands, commands[0]) { // the first of them infers, for all
+	for _, name := range append(commands, commands[0], "topstalls SRC") { // the first of them infers, for all; the last finds stalls
 		if outputs(name) != without[name] {
 			t.Errorf("%s: the output is another", name)
 		}
 	}
 	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 1 {
-		t.Errorf("%d results, %v; want one, of all", len(files), err)
+	if err != nil || len(files) != 2 {
+		t.Errorf("%d results, %v; want one, of all, and the stalls of topstalls", len(files), err)
 	}
 }
 

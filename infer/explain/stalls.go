@@ -209,6 +209,8 @@ type Explainer struct {
 
 	// Progress is called as All goes on, with the procedures that are done. nil is not called.
 	Progress func(done, total int)
+
+	Kept Keeper // of the stalls; nil keeps nothing
 }
 
 // ErrNoTime is wrapped where samples do not tell how long instructions took.
@@ -301,10 +303,6 @@ func (x *Explainer) ExplainTime(ip *infer.ImageProfile, r *infer.Result) *Explan
 // blocks without time it tells nothing but the instructions, their samples and executions:
 // Least, Why, On and Unit are left out.
 func (x *Explainer) All() iter.Seq2[*infer.ImageProfile, *Explanation] { return x.each(untilCauses) }
-
-// Stalls is All without causes, which are most of the work: of stalls it has the cycles, and of procedures no Summary. Of blocks
-// without time it has as many instructions as All, and tells nothing of them.
-func (x *Explainer) Stalls() iter.Seq2[*infer.ImageProfile, *Explanation] { return x.each(untilStalls) }
 
 // each explains all procedures with samples, by image and address, several at once.
 func (x *Explainer) each(far depth) iter.Seq2[*infer.ImageProfile, *Explanation] {

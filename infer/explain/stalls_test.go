@@ -187,15 +187,15 @@ func TestBranchItself(t *testing.T) {
 }
 
 // explainerOf infers the recording of a set.
-func explainerOf(t *testing.T, s *sets.Set) *Explainer {
-	t.Helper()
-	prof, err := infer.Infer(t.Context(), s.Rec, s.Open, infer.Options{})
+func explainerOf(tb testing.TB, s *sets.Set) *Explainer {
+	tb.Helper()
+	prof, err := infer.Infer(tb.Context(), s.Rec, s.Open, infer.Options{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	x, err := New(prof, s.Rec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return x
 }

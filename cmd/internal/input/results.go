@@ -32,7 +32,7 @@ import (
 //	0       4     magic "bfi1"; the digit is the version of the format
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       32    key
-//	40      -     as infer.Profile.Keep has it
+//	40      -     as infer.Profile.Keep has it, or explain.Explainer.Stalls
 type Results string
 
 const (
@@ -60,29 +60,49 @@ type readFrom struct {
 // of reports whether rec is what was read.
 func (s *readFrom) of(rec *sample.Recording) bool { return s.rec != nil && s.rec == rec }
 
-// infer is infer.Infer. What from is of need not be encoded to be known.
-func (d Results) infer(ctx context.Context, rec *sample.Recording, from readFrom, open opener, opt infer.Options) (*infer.Profile, error) {
+// infer is infer.Infer. What from is of need not be encoded to be known. What else is made of the Profile may be kept in beside, which
+// is nil if nothing is.
+func (d Results) infer(ctx context.Context, rec *sample.Recording, from readFrom, open opener, opt infer.Options) (p *infer.Profile, beside *result, err error) {
 	anew := func() (*infer.Profile, error) { return infer.Infer(ctx, rec, open, opt) }
 	if d == "" || !opt.Keepable() {
-		return anew()
+		p, err = anew()
+		return p, nil, err
 	}
 	key, ok := resultKey(ctx, rec, from, open, opt)
 	if !ok {
-		return anew()
+		p, err = anew()
+		return p, nil, err
 	}
-	if b := d.read(key); b != nil {
+	of := &result{d, key}
+	if b := of.Load(); b != nil {
 		p, err := infer.Restore(ctx, b, rec, open, opt)
 		if err == nil || ctx.Err() != nil {
-			return p, err
+			return p, of, err
 		}
 	}
-	p, err := anew()
-	if err == nil {
+	if p, err = anew(); err == nil {
 		if b, err := p.Keep(rec, opt); err == nil {
-			d.write(key, b)
+			of.Store(b)
 		}
 	}
-	return p, err
+	return p, of, err
+}
+
+// A result is the place of one result.
+type result struct {
+	dir Results
+	key [sha256.Size]byte
+}
+
+// Load returns what was kept there, or nil.
+func (r *result) Load() []byte { return r.dir.read(r.key) }
+
+// Store keeps b there.
+func (r *result) Store(b []byte) { r.dir.write(r.key, b) }
+
+// stalls is where those of the procedures of a result are kept: they hang on all that it does, and on nothing else.
+func (r *result) stalls() *result {
+	return &result{r.dir, sha256.Sum256(append([]byte("stalls"), r.key[:]...))}
 }
 
 // self is the fingerprint of this program; "" if it cannot be said.

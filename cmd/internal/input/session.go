@@ -62,6 +62,7 @@ type Session struct {
 	truths []weighedTruth // exact counts that were read, and are to be put to images
 	only   *program       // that was inferred alone; nil if all was
 	from   readFrom       // what was read last
+	kept   *result        // where Profile is kept; nil if it is not
 }
 
 // New makes a session without a recording: it looks images up, and reads sets.
@@ -228,9 +229,10 @@ func (s *Session) Infer(ctx context.Context) error {
 }
 
 // profile infers what ran, or says where threads were that waited, of which nothing is inferred.
-func (s *Session) profile(ctx context.Context) (*infer.Profile, error) {
+func (s *Session) profile(ctx context.Context) (p *infer.Profile, err error) {
 	if !s.waits() {
-		return s.opt.Keep.infer(ctx, s.Recording, s.from, s.Open, s.opt.Infer)
+		p, s.kept, err = s.opt.Keep.infer(ctx, s.Recording, s.from, s.Open, s.opt.Infer)
+		return p, err
 	}
 	placed, err := infer.PlaceSamples(ctx, s.Recording, s.Open, s.opt.Infer)
 	if err != nil {
@@ -262,6 +264,9 @@ func (s *Session) Explainer() (*explain.Explainer, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.kept != nil {
+		x.Kept = s.kept.stalls()
 	}
 	x.Progress = func(done, total int) {
 		s.notify.Progress("explaining %d of %d procedures", done, total)

@@ -69,24 +69,23 @@ func (f *StallFilter) of(s *explain.Stall) float64 {
 // A stalled is a stall that may become a row.
 type stalled struct {
 	Subject
-	explain.InstTime
-	at     int // index into the Insts of its Explanation
-	cycles float64
+	explain.InstTime     // of stalls without causes, once it is one of the n
+	at               int // index into the Insts of its Explanation
+	cycles           float64
 }
 
 // NewTopStalls finds the n stalls that cost most, all for 0.
 func NewTopStalls(prof *infer.Profile, x *explain.Explainer, pick StallFilter, n int) *TopStalls {
 	f := NewStallFinder(prof, x, pick, n)
-	each := x.All
-	late := n > 0 && !pick.One // which they are does not hang on causes: those of n are enough
-	if late {
-		each = x.Stalls
-	}
-	for ip, e := range each() {
-		f.Add(ip, e)
-	}
-	if late {
+	if n > 0 && !pick.One { // which they are does not hang on causes: those of n are enough
+		for s := range x.Stalls() {
+			f.addStalls(s)
+		}
 		f.explain(x)
+		return f.Top()
+	}
+	for ip, e := range x.All() {
+		f.Add(ip, e)
 	}
 	return f.Top()
 }
@@ -128,19 +127,39 @@ func NewStallFinder(prof *infer.Profile, x *explain.Explainer, pick StallFilter,
 func (f *StallFinder) Add(ip *infer.ImageProfile, e *explain.Explanation) {
 	for i := range e.Insts {
 		t := &e.Insts[i]
-		f.doc.Stalled += t.Stall.Cycles * t.N / f.all
-		cycles := f.pick.of(&t.Stall) * t.N
-		if !(cycles > 0) || e.Result.Block[t.Block].Within < f.pick.Conf {
-			continue
+		if cycles, ok := f.count(e.Result, t.Block, t.Stall.Cycles, f.pick.of(&t.Stall)); ok {
+			f.top = append(f.top, stalled{Subject{ip, e.Result}, *t, i, cycles})
 		}
-		f.doc.Chosen += cycles / f.all
-		f.doc.Instructions++
-		if cycles <= f.out {
-			continue
-		}
-		f.top = append(f.top, stalled{Subject{ip, e.Result}, *t, i, cycles})
 	}
-	if f.n > 0 && len(f.top) > 16*f.n+1024 { // those of a large program would be larger than it
+	f.bound()
+}
+
+// addStalls adds the stalls of a procedure, whose causes are not known yet.
+func (f *StallFinder) addStalls(s explain.ProcStalls) {
+	for _, t := range s.Stalls {
+		if cycles, ok := f.count(s.Result, t.Block, t.Cycles, t.Cycles); ok {
+			f.top = append(f.top, stalled{Subject: Subject{s.Image, s.Result}, at: t.At, cycles: cycles})
+		}
+	}
+	f.bound()
+}
+
+// count counts an instruction of block b of r that stalls for so many cycles per execution, of which some are asked for. It returns the
+// latter for all executions, and whether they may be among the n that cost most.
+func (f *StallFinder) count(r *infer.Result, b int, stall, asked float64) (cycles float64, ok bool) {
+	n := r.Block[b].N
+	f.doc.Stalled += stall * n / f.all
+	if cycles = asked * n; !(cycles > 0) || r.Block[b].Within < f.pick.Conf {
+		return 0, false
+	}
+	f.doc.Chosen += cycles / f.all
+	f.doc.Instructions++
+	return cycles, cycles > f.out
+}
+
+// bound lets go of stalls that are not among the n: those of a large program would be larger than it.
+func (f *StallFinder) bound() {
+	if f.n > 0 && len(f.top) > 16*f.n+1024 {
 		f.top = longest(f.top, f.n)
 		f.out = f.top[f.n-1].cycles
 	}
