@@ -47,10 +47,10 @@ func TestEntryFactor(t *testing.T) {
 	if len(all) == 0 {
 		t.Skip("no -sets")
 	}
-	names := []string{"none", "1, 2", "3 to 7", "8 or more"}
+	names := []string{"none", "1, 2", "3 to 7", "8 or more", "none, 8 or more in loops"}
 	for _, left := range []float64{200, 400, 1000, 2000, 4000, 20000, math.Inf(1)} {
-		var off [4][]float64
-		var held [4]int
+		var off [5][]float64
+		var held [5]int
 		for i, s := range all {
 			if s.Runs == 0 {
 				continue
@@ -66,17 +66,19 @@ func TestEntryFactor(t *testing.T) {
 						continue
 					}
 					class := 3
-					switch {
-					case r.Samples == 0:
+					switch tell := r.EntrySamples(); {
+					case tell == 0 && r.Samples >= fewSamples:
+						class = 4
+					case tell == 0:
 						class = 0
-					case r.Samples < 3:
+					case tell < 3:
 						class = 1
-					case r.Samples < fewSamples:
+					case tell < fewSamples:
 						class = 2
 					}
 					by := math.Exp(math.Abs(math.Log(n / truth)))
 					off[class] = append(off[class], by)
-					if by <= EntryFactor(r.Samples, p.Samples.Used) {
+					if by <= p.EntryFactor(r) {
 						held[class]++
 					}
 				}
@@ -89,7 +91,7 @@ func TestEntryFactor(t *testing.T) {
 			slices.Sort(by)
 			within := float64(held[class]) / float64(len(by))
 			twelve, _ := slices.BinarySearch(by, TimeFactor)
-			t.Logf("%6g samples, procedures with %-9s %5d: %.3f within a factor of 12, 9 of 10 within %.4g; as said %.3f", left, names[class], len(by), float64(twelve)/float64(len(by)), by[len(by)*9/10], within)
+			t.Logf("%6g samples, procedures with %-24s %5d: %.3f within a factor of 12, 9 of 10 within %.4g; as said %.3f", left, names[class], len(by), float64(twelve)/float64(len(by)), by[len(by)*9/10], within)
 			if within < 0.9 && len(by) >= 200 {
 				t.Errorf("%g samples: of %d procedures with %s, %.3f are off by no more than is said", left, len(by), names[class], within)
 			}

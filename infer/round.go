@@ -51,6 +51,7 @@ func (q *problem) round() (outs, entries []int64) {
 	r.arcs, r.exact = arcs, exact
 	r.balance(f.blocks + 1)
 	lift(arcs, f.blocks+1)
+	q.ran(arcs)
 	outs, entries = make([]int64, len(f.outs)), make([]int64, len(f.entries))
 	for i := range arcs {
 		if i < len(outs) {
@@ -154,10 +155,7 @@ func lift(arcs []arc, nodes int) {
 			continue
 		}
 		if out == nil {
-			out = make([][]int, nodes)
-			for j, a := range arcs {
-				out[a.from] = append(out[a.from], j)
-			}
+			out = leaving(arcs, nodes)
 		}
 		lack := -arcs[i].n
 		for _, j := range route(arcs, out, arcs[i].to, arcs[i].from) {
@@ -165,6 +163,64 @@ func lift(arcs []arc, nodes int) {
 		}
 		arcs[i].n = 0
 	}
+}
+
+// ran adds the executions that samples prove, where less than half of one was inferred: a block with a sample ran, and so did
+// the procedure, once at least. A block that is known not to have run stays so.
+func (q *problem) ran(arcs []arc) {
+	f := q.flow
+	n := make([]int64, f.blocks)
+	for i := range f.outs {
+		n[arcs[i].from] += arcs[i].n
+	}
+	never := make([]bool, f.blocks)
+	for i := range q.known {
+		if o := &q.known[i]; o.none && o.out < 0 {
+			never[o.block] = true
+		}
+	}
+	outside := int32(f.blocks)
+	var out [][]int
+	through := func(from, b int32) {
+		if out == nil {
+			out = leaving(arcs, f.blocks+1)
+		}
+		for _, path := range [...][]int{route(arcs, out, from, b), route(arcs, out, b, outside)} {
+			for _, j := range path {
+				arcs[j].n++
+				if a := arcs[j].from; a != outside {
+					n[a]++
+				}
+			}
+		}
+	}
+	most := -1
+	for b, samples := range q.samples {
+		if samples == 0 || never[b] {
+			continue
+		}
+		if n[b] == 0 {
+			through(outside, int32(b))
+		}
+		if most < 0 || samples > q.samples[most] {
+			most = b
+		}
+	}
+	// A loop may turn by itself as far as whole executions go.
+	entries := arcs[len(f.outs):]
+	if most >= 0 && !never[f.entries[0]] && !slices.ContainsFunc(entries, func(a arc) bool { return a.n > 0 }) {
+		entries[0].n++
+		through(f.entries[0], int32(most))
+	}
+}
+
+// leaving returns the arcs that leave each node.
+func leaving(arcs []arc, nodes int) [][]int {
+	out := make([][]int, nodes)
+	for j, a := range arcs {
+		out[a.from] = append(out[a.from], j)
+	}
+	return out
 }
 
 // route returns the arcs of a shortest path. There is one: from every block the

@@ -1,0 +1,51 @@
+package infer
+
+import (
+	"math"
+	"testing"
+)
+
+// TestSampledRan: what has a sample has an execution, be it block or procedure, however few samples there are.
+func TestSampledRan(t *testing.T) {
+	m := loadMix(t)
+	for _, left := range []float64{200, 2000, math.Inf(1)} {
+		p := m.set.infer(t, thinned(m.Rec, 1, left), Options{})
+		for _, ip := range p.Images {
+			for _, r := range ip.Procs {
+				if r.Samples > 0 && r.Entries.N < 1 {
+					t.Errorf("%g samples: %s has %d samples and %g executions", left, r.Proc.Name, r.Samples, r.Entries.N)
+				}
+				for b, n := range r.BlockSamples {
+					if n > 0 && r.Block[b].N < 1 {
+						t.Errorf("%g samples: %s: block %#x has %d samples and %g executions", left, r.Proc.Name, uint64(r.Proc.Blocks[b].Start), n, r.Block[b].N)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestEntryFactorInLoops: samples in a loop that turns a thousand times for each entry do not tell how often it was entered.
+func TestEntryFactorInLoops(t *testing.T) {
+	r := newResult(graph("a>b b>b b>c c!"))
+	r.Entries = Freq{N: 30, Conf: Low}
+	r.Block[0], r.Block[1], r.Block[2] = Freq{N: 30, Conf: Low}, Freq{N: 3e5, Conf: Low}, Freq{N: 30, Conf: Low}
+	p := &Profile{Common: TimeFactor, Samples: Samples{Total: 1e5, Used: 1e5}}
+	for _, tt := range []struct {
+		entry, loop, leave uint64
+		want               float64
+	}{
+		{0, 5000, 0, 500},
+		{1, 5000, 3, 80},
+		{5, 5000, 3, 12},
+		{8, 0, 0, 12},
+	} {
+		r.BlockSamples = []uint64{tt.entry, tt.loop, tt.leave}
+		if got := p.EntryFactor(r); got != tt.want {
+			t.Errorf("%d samples before a loop, %d in it, %d behind: executions within a factor of %g, want %g", tt.entry, tt.loop, tt.leave, got, tt.want)
+		}
+	}
+	if p.Common = 1.2; p.EntryFactor(r) != 0 {
+		t.Errorf("calibrated, executions are within a factor of %g as by time alone", p.EntryFactor(r))
+	}
+}
