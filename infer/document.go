@@ -20,7 +20,7 @@ func NewDocument(p *Profile) *document.Counts {
 				Edges:  make([]document.Edge, 0, len(r.Edge)),
 				Calls:  make([]document.Call, 0, len(r.Call)),
 			}
-			setProc(&procs[j], r)
+			setProc(&procs[j], p, r)
 		}
 		d.Images[i] = document.Image{ImageHeader: documentImageHeader(ip), Procs: procs}
 	}
@@ -63,8 +63,8 @@ func documentImageHeader(ip *ImageProfile) document.ImageHeader {
 	return h
 }
 
-// setProc makes d the procedure of r. Its lists keep their storage.
-func setProc(d *document.Proc, r *Result) {
+// setProc makes d the procedure of r, of prof. Its lists keep their storage.
+func setProc(d *document.Proc, prof *Profile, r *Result) {
 	p := r.Proc
 	*d = document.Proc{
 		Addr:       document.Addr(p.Addr),
@@ -73,9 +73,12 @@ func setProc(d *document.Proc, r *Result) {
 		Entries:    document.Round(r.Entries.N),
 		Confidence: r.Entries.Conf,
 		Complete:   p.Complete,
-		Blocks:     d.Blocks[:0],
-		Edges:      d.Edges[:0],
-		Calls:      d.Calls[:0],
+
+		EntriesFactor: prof.EntryFactor(r),
+
+		Blocks: d.Blocks[:0],
+		Edges:  d.Edges[:0],
+		Calls:  d.Calls[:0],
 	}
 	d.SetName(p.Name)
 	for i := range p.Blocks {
@@ -119,7 +122,7 @@ func WriteDocument(w io.Writer, p *Profile, add func(*ImageProfile, *Result, *do
 		},
 		func(i, j int) *document.Proc {
 			r := p.Images[i].Procs[j]
-			setProc(&proc, r)
+			setProc(&proc, p, r)
 			if add != nil && r.Samples > 0 {
 				add(p.Images[i], r, &proc)
 			}

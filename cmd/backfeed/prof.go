@@ -16,8 +16,8 @@ import (
 var profCmd = &command{
 	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line|process|thread|cpu|cgroup|time|run] [--experiment pcsamp|usertime|ideal|mix|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time; and what instructions did",
 	reads: symfsHelp,
-	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred. A dash means
-that nothing is known, and a sentence below says what the numbers may be off by. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
+	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred, and the factor
+that this is within, up or down, with 90 % confidence. A dash means that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
 Code of JIT compilers is named as this machine knows it now, and so is the kernel's where it cannot be read.
 
 --by adds samples up by image, source file or source line. A line is that of the innermost inlined

@@ -27,11 +27,12 @@ type List struct {
 	Share        float64          `json:"share"` // of all samples
 	Executions   float64          `json:"executions"`
 	ExecutedConf infer.Confidence `json:"executions_confidence"`
-	Callers      int              `json:"callers"`          // procedures that are known to call it
-	Cycles       float64          `json:"cycles"`           // in all executions
-	Uncounted    float64          `json:"uncounted_cycles"` // of Cycles: in code whose executions are not known
-	Ideal        float64          `json:"ideal"`            // cycles of the others, if nothing took longer than the model's least
-	CPI          *float64         `json:"cpi,omitempty"`    // cycles per instruction, of the others; nil is unknown
+	Factor       float64          `json:"executions_factor,omitempty"` // what Executions may be off by, with 90 % confidence, where time alone was sampled
+	Callers      int              `json:"callers"`                     // procedures that are known to call it
+	Cycles       float64          `json:"cycles"`                      // in all executions
+	Uncounted    float64          `json:"uncounted_cycles"`            // of Cycles: in code whose executions are not known
+	Ideal        float64          `json:"ideal"`                       // cycles of the others, if nothing took longer than the model's least
+	CPI          *float64         `json:"cpi,omitempty"`               // cycles per instruction, of the others; nil is unknown
 	Spent        []SpentRow       `json:"spent"`
 	Events       []ListEvent      `json:"events,omitempty"` // others of the recording that have samples in it, the one with most first
 	Insts        []ListRow        `json:"instructions"`     // by address
@@ -94,7 +95,7 @@ func NewList(prof *infer.Profile, x *explain.Explainer, of Subject) *List {
 	e, p := x.Explain(of.Image, of.Result), of.Result.Proc
 	doc := &List{
 		TimeHeader: NewTimeHeader(prof, "backfeed.list/2", x), Image: of.Image.ID.Path, Name: NameOf(p.Name), Addr: Hex(p.Addr), Size: p.Size,
-		Complete: p.Complete, ProcSamples: of.Result.Samples, Executions: of.Result.Entries.N, ExecutedConf: of.Result.Entries.Conf,
+		Complete: p.Complete, ProcSamples: of.Result.Samples, Executions: of.Result.Entries.N, ExecutedConf: of.Result.Entries.Conf, Factor: prof.EntryFactor(of.Result),
 		Callers: callers(prof, of), Cycles: e.Cycles, Spent: SpentRows(&e.Summary), Insts: []ListRow{},
 	}
 	doc.Share = float64(of.Result.Samples) / float64(max(1, prof.Samples.Total))
@@ -205,6 +206,9 @@ func (doc *List) writeTotals(w io.Writer, style Style) {
 	executions := "executions unknown"
 	if doc.ExecutedConf != infer.None {
 		executions = fmt.Sprintf("%s executions (program-wide confidence %s)", Count(doc.Executions), doc.ExecutedConf)
+		if doc.Factor > 0 {
+			executions = fmt.Sprintf("%s executions, within a factor of %g (program-wide confidence %s)", Count(doc.Executions), doc.Factor, doc.ExecutedConf)
+		}
 	}
 	Fprintf(w, style, "%d samples, %s of all; %s, known callers: %d\n", doc.ProcSamples, Percent(doc.Share), executions, doc.Callers)
 	if doc.CPI != nil {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -15,8 +16,9 @@ import (
 type ProfRow struct {
 	Samples    uint64   `json:"samples"`
 	Share      float64  `json:"share"`
-	Sum        float64  `json:"sum"`                  // of the shares so far
-	Executions *float64 `json:"executions,omitempty"` // nil is unknown
+	Sum        float64  `json:"sum"`                         // of the shares so far
+	Executions *float64 `json:"executions,omitempty"`        // nil is unknown
+	Factor     float64  `json:"executions_factor,omitempty"` // what Executions may be off by, with 90 % confidence, where time alone was sampled
 	Confidence string   `json:"confidence,omitempty"`
 	Image      string   `json:"image,omitempty"`
 	Name
@@ -36,6 +38,7 @@ func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 			row := ProfRow{Samples: r.Samples, Share: share(r.Samples), Image: ip.ID.Path, Name: NameOf(r.Proc.Name)}
 			if r.Entries.Conf != infer.None && p.Event.Unit != "events" { // where those occur is not how often code runs
 				row.Executions = &r.Entries.N
+				row.Factor = p.EntryFactor(r)
 				row.Confidence = r.Entries.Conf.String()
 			}
 			rows = append(rows, row)
@@ -65,17 +68,25 @@ func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 	return rows
 }
 
+// factorOf prints what a number may be off by, up or down; 0 is unknown.
+func factorOf(factor float64) string {
+	if factor == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%gx", factor)
+}
+
 // WriteProf writes the table of prof, of the samples of an event, and what its executions may be off by, if that is not "".
 func WriteProf(w io.Writer, event string, rows []ProfRow, told string, style Style) error {
 	t := NewTable(Right(AmountHead(event)), Right("share"), Right("sum").Drop(1),
-		Right("executions").Drop(2), Paths("image"), Procedures("procedure").Main())
+		Right("executions").Drop(3), Right("within").Drop(2), Paths("image"), Procedures("procedure").Main())
 	for _, r := range rows {
 		executions := math.NaN()
 		if r.Executions != nil {
 			executions = *r.Executions
 		}
 		t.Row(Amount(event, r.Samples), Percent(r.Share), Percent(r.Sum),
-			Count(executions), r.Image, r.Or(r.Lost, style))
+			Count(executions), factorOf(r.Factor), r.Image, r.Or(r.Lost, style))
 	}
 	if err := t.Print(w, style); err != nil || told == "" || !slices.ContainsFunc(rows, func(r ProfRow) bool { return r.Executions != nil }) {
 		return err

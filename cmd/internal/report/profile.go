@@ -59,7 +59,7 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style Style) error 
 	if n > 0 && len(procs) > n {
 		procs = procs[:n]
 	}
-	columns := []Column{Right("samples"), Right("share"), Right("executions")}
+	columns := []Column{Right("samples"), Right("share"), Right("executions"), Right("within")}
 	columns = append(append(columns, ConfidenceColumns()...), Procedures("procedure").Main())
 	t := NewTable(columns...)
 	for _, r := range procs {
@@ -73,7 +73,7 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style Style) error 
 		if !r.Proc.Complete {
 			name += " (incomplete)"
 		}
-		t.Row(append(append([]string{Integer(r.Samples), Share(r.Samples, p.Samples.Total), executions}, m.Cells()...), name)...)
+		t.Row(append(append([]string{Integer(r.Samples), Share(r.Samples, p.Samples.Total), executions, factorOf(p.EntryFactor(r.Result))}, m.Cells()...), name)...)
 	}
 	return t.Print(w, style)
 }

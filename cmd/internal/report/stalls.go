@@ -186,9 +186,9 @@ func ToldEntries(p *infer.Profile) string {
 // EntryFactors lists the factors of executions inferred from time alone, of a recording with so many samples.
 func EntryFactors(total uint64) string {
 	if total < infer.FewTotal {
-		return fmt.Sprintf("%g for procedures with 3 samples or more, and %g for others", infer.EntryFactor(3, total), infer.EntryFactor(0, total))
+		return fmt.Sprintf("%g for procedures with 3 samples or more outside their loops, and %g for others", infer.EntryFactor(3, total), infer.EntryFactor(0, total))
 	}
-	return fmt.Sprintf("%g for procedures with 8 samples or more, %g for those with 3 or more, and %g for others",
+	return fmt.Sprintf("%g for procedures with 8 samples or more outside their loops, %g for those with 3 or more, and %g for others",
 		infer.EntryFactor(8, total), infer.EntryFactor(3, total), infer.EntryFactor(0, total))
 }
 
