@@ -20,7 +20,8 @@ import (
 // muchTime the share from which what has it instead is named.
 const littleTime, muchTime = 0.1, 0.2
 
-// elsewhere says where the time is if little of it is in the images that a profile is about, or another has more, or is the
+// elsewhere says where the time is if little of it is in the images that a profile is about, or another has more, or is a
+// program with at least half as much, or the
 // program of libraries that the profile is about: the
 // format's choice, of a program that its compiler did not make, may be a library of the system. Who names an image, of a
 // store of many programs, knows that the others have time too.
@@ -53,7 +54,7 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 		case path == "":
 			where = append(where, fmt.Sprintf("; %s are in the kernel", report.Share(n, all)))
 		default:
-			more = more || n > in || isLibrary(about) && !isSharedName(path)
+			more = more || n > in || 2*n >= in && isProgram(src, path, about) || isLibrary(about) && !isSharedName(path)
 			where = append(where, fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), path, remedy(src, path)))
 		}
 	}
@@ -98,6 +99,24 @@ func remedy(src *input.Session, path string) string {
 		}
 	}
 	return fmt.Sprintf("of which --image %s would have it", path)
+}
+
+// isProgram reports whether the image at path is a program that a profile might be about instead: of Go, if those are that it is about.
+func isProgram(src *input.Session, path string, about []sample.ImageID) bool {
+	if isSharedName(path) {
+		return false
+	}
+	ofGo := func(ip *infer.ImageProfile) bool { return ip.Image != nil && ip.Image.Go != "" }
+	wantGo, isGo, found := false, false, false
+	for _, ip := range src.Profile.Images {
+		if slices.ContainsFunc(about, func(id sample.ImageID) bool { return id.Key() == ip.ID.Key() }) {
+			wantGo = wantGo || ofGo(ip)
+		}
+		if ip.ID.Path == path {
+			found, isGo = true, isGo || ofGo(ip)
+		}
+	}
+	return found && (isGo || !wantGo)
 }
 
 // isLibrary reports whether all images are shared libraries by their names, which who records a program rarely compiles.

@@ -8,6 +8,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/feedback"
 	"backfeed/infer"
+	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -47,6 +48,15 @@ func TestElsewhere(t *testing.T) {
 		c.Lose(sample.LostKernel, inKernel)
 		return &input.Session{Recording: &sample.Recording{Counts: []*sample.Counts{c}}, Profile: &infer.Profile{Event: sample.Event{Name: "cpu-clock"}}}
 	}
+	other := sample.ImageID{Path: "/bin/other", Build: sample.BuildID{3}}
+	two := func(inApp, inOther uint64, appGo, otherGo string) *input.Session {
+		s := of(inApp, 0, 0)
+		c := s.Recording.Counts[0]
+		c.AddSample(c.Image(other), 16, inOther)
+		s.Profile.Images = []*infer.ImageProfile{{ID: app, Image: &image.Image{Go: appGo}}, {ID: other, Image: &image.Image{Go: otherGo}}}
+		return s
+	}
+	const equal = "this profile is about 51.0% of the samples, and can save no more of the time; 49.0% are in /bin/other, of which --image /bin/other would have it"
 	const little = "this profile is about 9.0% of the samples, and can save no more of the time; 60.0% are in the kernel; 31.0% are in /lib/libz.so, of which --image /lib/libz.so would have it"
 	const less = "this profile is about 16.7% of the samples, and can save no more of the time; 57.4% are in /lib/libz.so, of which --image /lib/libz.so would have it; 25.9% are in the kernel"
 	const library = "this profile is about 40.0% of the samples, and can save no more of the time; 31.0% are in /bin/app, of which --image /bin/app would have it; 29.0% are in the kernel"
@@ -64,6 +74,10 @@ func TestElsewhere(t *testing.T) {
 		{"less than another", of(9, 31, 14), "", []sample.ImageID{app}, []string{less}},
 		{"a library alone", of(31, 40, 29), "", []sample.ImageID{lib}, []string{library}},
 		{"more than another", of(40, 31, 0), "", []sample.ImageID{app}, nil},
+		{"next to an equal program", two(51, 49, "go1.25", "go1.25"), "", []sample.ImageID{app}, []string{equal}},
+		{"next to an equal program, in C", two(51, 49, "", ""), "", []sample.ImageID{app}, []string{equal}},
+		{"next to a small program", two(75, 25, "go1.25", "go1.25"), "", []sample.ImageID{app}, nil},
+		{"next to a program that is not in Go", two(51, 49, "go1.25", ""), "", []sample.ImageID{app}, nil},
 	} {
 		if got := elsewhere(tt.src, Options{Image: tt.image}, tt.about...); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
