@@ -35,8 +35,8 @@ children: processor time, most memory of a process, page faults, switches, and b
 
 pcsamp    as above
 usertime  by call stack. Inclusive are samples in a procedure and what it called; exclusive are those in
-          itself. --proc shows who called it and whom it called. Inlined code is its caller's. Stacks
-          come from record --callers, from record, which keeps 8 frames, and from perf record
+          itself. --proc shows who called it and whom it called. Inlined code is its caller's. Shares
+          are of all samples, as above. Stacks come from record --callers, from record, which keeps 8 frames, and from perf record
           --call-graph fp or dwarf. The last line says how many reach to where their thread began.
 ideal     what procedures would cost if nothing held them up: executions times the least cycles of the
           machine model. Beside it are the ratio of the sampled cycles to that, and the instructions

@@ -3,11 +3,14 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/internal/testtool"
+	"backfeed/sample"
 )
 
 // TestUsertime shows samples of this program by call stack.
@@ -54,6 +57,34 @@ func TestUsertime(t *testing.T) {
 	} {
 		if code, _, errs := runCLI(t, append([]string{"prof", rec}, strings.Fields(tt.args)...)...); code != tt.code || !strings.Contains(errs, tt.want) {
 			t.Errorf("%s: exit code %d, %s", tt.args, code, errs)
+		}
+	}
+}
+
+// TestSharesOfAll: usertime's shares are of all samples, those without a place too, as prof's are.
+func TestSharesOfAll(t *testing.T) {
+	path, _ := programRecording(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := sample.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Counts[0].Lose(sample.LostKernel, rec.Samples())
+	path = testtool.Write(t, t.TempDir(), "lost.bfr", string(rec.Encode()))
+	var doc report.Usertime
+	if err := json.Unmarshal([]byte(must(t, "prof", path, "--experiment", "usertime", "--format", "json", "-n", "0")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	shares := map[string]float64{}
+	for _, r := range doc.Rows {
+		shares[r.Linker()] = r.ExclusiveShare
+	}
+	for _, r := range itemsOf[report.ProfRow](t, "backfeed.prof/2", must(t, "prof", path, "--format", "json", "-n", "0")) {
+		if got := shares[r.Linker()]; r.Lost == "" && (got == 0 || got != r.Share) {
+			t.Errorf("%s: a share of %g, exclusive %g with usertime", r.Procedure, r.Share, got)
 		}
 	}
 }

@@ -14,6 +14,8 @@ type Usertime struct {
 	Rows    []UsertimeRow  `json:"items,omitempty"`
 	Callers []UsertimeEdge `json:"callers,omitempty"` // with --proc
 	Callees []UsertimeEdge `json:"callees,omitempty"`
+
+	all uint64 // samples that shares are of: as those of prof, those without a place too
 }
 
 // UsertimeStacks says how far the inclusive samples can be believed.
@@ -58,7 +60,8 @@ func NewUsertime(p *infer.Profile, times *infer.CallTimes, most int) *Usertime {
 	}
 	doc := &Usertime{Schema: "backfeed.usertime/2", Event: p.Event.Name}
 	doc.Stacks = stacksOf(times)
-	share := func(n uint64) float64 { return float64(n) / float64(max(times.Samples, 1)) }
+	doc.all = max(p.Samples.Total, times.Samples, 1)
+	share := func(n uint64) float64 { return float64(n) / float64(doc.all) }
 	for i := range times.Procs {
 		t := &times.Procs[i]
 		doc.Rows = append(doc.Rows, UsertimeRow{t.Inclusive, share(t.Inclusive), t.Exclusive, share(t.Exclusive), imageOf(t.CallProc), callName(t.CallProc)})
@@ -88,8 +91,8 @@ func (doc *Usertime) Butterfly(times *infer.CallTimes, proc string) []UsertimeEd
 		for _, e := range t.Callees {
 			doc.Callees = append(doc.Callees, edge("callee", e.Samples, e.CallProc))
 		}
-		doc.Rows = append(doc.Rows, UsertimeRow{t.Inclusive, float64(t.Inclusive) / float64(max(times.Samples, 1)),
-			t.Exclusive, float64(t.Exclusive) / float64(max(times.Samples, 1)), imageOf(t.CallProc), callName(t.CallProc)})
+		doc.Rows = append(doc.Rows, UsertimeRow{t.Inclusive, float64(t.Inclusive) / float64(doc.all),
+			t.Exclusive, float64(t.Exclusive) / float64(doc.all), imageOf(t.CallProc), callName(t.CallProc)})
 		all = append(all, doc.Callers[len(doc.Callers)-len(t.Callers):]...)
 		all = append(all, edge("itself", t.Exclusive, t.CallProc))
 		all = append(all, doc.Callees[len(doc.Callees)-len(t.Callees):]...)
