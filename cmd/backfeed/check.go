@@ -29,8 +29,10 @@ in the current directory is read, if it is there:
       max-age: 7d
       min-lines: 60%
 
-With --image, that image alone is inferred, and limits are of its samples: what else ran is not asked for, the age is
-that of its newest samples, and those of other builds are a share of all of the program.
+Column "of" has the samples that a share is of. Without --image, these are all that were recorded, and for "known within
+functions" those of the image with most. With --image, that image alone is inferred, and limits are of its samples: what else ran is not asked for, the age is
+that of its newest samples, and those of other builds are a share of all of the program. Less may then be known
+within functions: what other images call tells of it, and they are not looked at.
 
 --binary is a newer build of the program, --source the source of one: what they lack, no compiler will
 apply. A sample counts by all calls inlined around it. Functions of Go are known exactly; those of

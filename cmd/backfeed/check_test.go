@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"path/filepath"
 	"reflect"
@@ -104,6 +105,26 @@ func TestCheckAge(t *testing.T) {
 		if _, ok, _ := verdicts(t, "", dir); ok["age"] != want {
 			t.Errorf("%d days: age passes: %v", days, ok["age"])
 		}
+	}
+}
+
+// TestCheckOf: check says how many samples its shares are of, which are fewer where an image is asked for.
+func TestCheckOf(t *testing.T) {
+	of := func(args ...string) map[string]uint64 {
+		all := map[string]uint64{}
+		args = append([]string{"check", filepath.Join(mixDir, "samples.bfr"), "--symfs", mixDir}, args...)
+		text := must(t, args...)
+		for _, g := range itemsOf[report.Verdict](t, "backfeed.check/2", must(t, append(args, "--format", "json")...)) {
+			all[g.Name] = g.Of
+			if g.Unit == "share" && !strings.Contains(text, fmt.Sprintf("%d samples", g.Of)) {
+				t.Errorf("%s is a share of %d samples, and the table does not say so:\n%s", g.Name, g.Of, text)
+			}
+		}
+		return all
+	}
+	all, one := of(), of("--image", "mix")
+	if all["own code"] != 32160 || one["own code"] != 32157 || all["known within functions"] != one["known within functions"] {
+		t.Errorf("shares are of %v, with --image of %v", all, one)
 	}
 }
 

@@ -30,6 +30,7 @@ type Gate struct {
 	Value  float64 // what was found
 	Limit  float64 // what was wanted: the least, or the most if AtMost is set
 	AtMost bool
+	Of     uint64 // samples that a Share is of; 0 is unknown
 	Reason string // what a failure means, and what to do
 }
 
@@ -41,14 +42,14 @@ func (g Gate) OK() bool {
 	return g.Value >= g.Limit
 }
 
-// atLeast is a gate for a share that must not be small.
-func atLeast(name string, share, least float64, reason string) Gate {
-	return Gate{name, Share, share, least, false, reason}
+// atLeast is a gate for n of so many samples, which must not be few.
+func atLeast(name string, n, of uint64, least float64, reason string) Gate {
+	return Gate{name, Share, part(n, of), least, false, of, reason}
 }
 
-// atMost is a gate for a share that must not be large.
-func atMost(name string, share, most float64, reason string) Gate {
-	return Gate{name, Share, share, most, true, reason}
+// atMost is a gate for n of so many samples, which must not be many.
+func atMost(name string, n, of uint64, most float64, reason string) Gate {
+	return Gate{name, Share, part(n, of), most, true, of, reason}
 }
 
 // part is a/b; nothing of nothing is 0.
@@ -73,18 +74,18 @@ func Recording(p *infer.Profile, ip *infer.ImageProfile, otherID, recorded uint6
 	// Most recordings have none of the kernel, and counts of the program need none; what Go calls C is not Go's to build.
 	user := p.Samples.Total - p.Samples.Lost[sample.LostKernel] - p.Samples.Lost[sample.LostOutsideGo]
 	return []Gate{
-		{"samples", Samples, float64(user), float64(lim.MinSamples), false, "record for longer, at a higher rate (-F), or merge recordings"},
-		atLeast("used", part(p.Samples.Used, user), lim.MinUsed, "samples have no place; `backfeed images` says why"),
-		atMost("other build ID", part(otherID, recorded), lim.MaxOtherID, "the files here are not those that ran"),
-		atLeast("own code", part(own, user), lim.MinOwn, "the program itself hardly ran: was it idle?"),
-		atLeast("known within functions", part(known, placed), lim.MinKnown, "too little is sure of how often blocks ran; more samples help"),
+		{"samples", Samples, float64(user), float64(lim.MinSamples), false, 0, "record for longer, at a higher rate (-F), or merge recordings"},
+		atLeast("used", p.Samples.Used, user, lim.MinUsed, "samples have no place; `backfeed images` says why"),
+		atMost("other build ID", otherID, recorded, lim.MaxOtherID, "the files here are not those that ran"),
+		atLeast("own code", own, user, lim.MinOwn, "the program itself hardly ran: was it idle?"),
+		atLeast("known within functions", known, placed, lim.MinKnown, "too little is sure of how often blocks ran; more samples help"),
 	}
 }
 
 // Age judges how long ago the newest samples were taken, to a minute.
 func Age(age time.Duration, lim Limits) Gate {
 	age = max(age, 0).Round(time.Minute)
-	return Gate{"age", Seconds, age.Seconds(), lim.MaxAge.Seconds(), true, "the program has changed since, and so has its work"}
+	return Gate{"age", Seconds, age.Seconds(), lim.MaxAge.Seconds(), true, 0, "the program has changed since, and so has its work"}
 }
 
 // A sourceLine is a line as profiles name it.
@@ -150,25 +151,24 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 		}
 	}
 	return []Gate{
-		atLeast("procedures", part(known, all), lim.MinProcedures, "the newer build lacks procedures that were hot"),
-		atLeast("lines", part(same, placed), lim.MinLines, "hot lines have moved within their functions"),
+		atLeast("procedures", known, all, lim.MinProcedures, "the newer build lacks procedures that were hot"),
+		atLeast("lines", same, placed, lim.MinLines, "hot lines have moved within their functions"),
 	}, nil
 }
 
 // Carried judges which share of the samples of older builds could be carried over to the newest.
 func Carried(share float64, lim Limits) Gate {
-	return atLeast("carried over", share, lim.MinProcedures, "the newest build lacks code that was hot, or has all of it inlined, as one that is built by another profile: sample it, or let image name a sampled build")
+	return Gate{"carried over", Share, share, lim.MinProcedures, false, 0, "the newest build lacks code that was hot, or has all of it inlined, as one that is built by another profile: sample it, or let image name a sampled build"}
 }
 
 // Tree judges what the source tree at dir has of the code that was sampled.
 func Tree(n *source.Fates, dir string, lim Limits) []Gate {
 	own := n.Own()
-	share := func(f source.Fate) float64 { return part(n[f], own) }
 	return []Gate{
-		atLeast("source tree", part(own, own+n[source.Outside]), lim.MinSource, fmt.Sprintf("it ran little that is in %s: is it this program's source?", dir)),
-		atMost("files gone", share(source.FileGone), lim.MaxFilesGone, "the tree lacks files that were hot"),
-		atMost("functions gone", share(source.FunctionGone), lim.MaxFunctionsGone, "its files lack functions that were hot"),
-		atMost("functions moved", share(source.MovedLines), lim.MaxMoved, "its functions stand on other lines"),
-		atMost("lines beyond", share(source.BeyondEnd), lim.MaxBeyond, "hot lines are beyond the end of their functions"),
+		atLeast("source tree", own, own+n[source.Outside], lim.MinSource, fmt.Sprintf("it ran little that is in %s: is it this program's source?", dir)),
+		atMost("files gone", n[source.FileGone], own, lim.MaxFilesGone, "the tree lacks files that were hot"),
+		atMost("functions gone", n[source.FunctionGone], own, lim.MaxFunctionsGone, "its files lack functions that were hot"),
+		atMost("functions moved", n[source.MovedLines], own, lim.MaxMoved, "its functions stand on other lines"),
+		atMost("lines beyond", n[source.BeyondEnd], own, lim.MaxBeyond, "hot lines are beyond the end of their functions"),
 	}
 }

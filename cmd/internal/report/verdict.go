@@ -16,7 +16,8 @@ type Verdict struct {
 	Value   float64  `json:"value"`
 	AtLeast *float64 `json:"at_least,omitempty"` // the limit is this, or AtMost
 	AtMost  *float64 `json:"at_most,omitempty"`
-	Unit    string   `json:"unit"` // of Value and the limit: "share" (of 1), "samples" or "seconds"
+	Unit    string   `json:"unit"`         // of Value and the limit: "share" (of 1), "samples" or "seconds"
+	Of      uint64   `json:"of,omitempty"` // samples that Value is a share of; 0 is unknown
 	OK      bool     `json:"ok"`
 	Reason  string   `json:"reason"` // what a failure means
 }
@@ -25,7 +26,7 @@ type Verdict struct {
 func NewVerdicts(gates []gate.Gate) []Verdict {
 	all := []Verdict{}
 	for _, g := range gates {
-		v := Verdict{Name: g.Name, Value: g.Value, Unit: g.Unit.String(), OK: g.OK(), Reason: g.Reason}
+		v := Verdict{Name: g.Name, Value: g.Value, Unit: g.Unit.String(), Of: g.Of, OK: g.OK(), Reason: g.Reason}
 		if g.AtMost {
 			v.AtMost = &g.Limit
 		} else {
@@ -73,14 +74,18 @@ func Failures(all []Verdict) string {
 
 // WriteVerdicts writes the table of check.
 func WriteVerdicts(w io.Writer, all []Verdict, style Style) error {
-	t := NewTable(Left("check"), Right("value"), Right("limit"), Left("verdict"))
+	t := NewTable(Left("check"), Right("value"), Left("of").Drop(1), Right("limit"), Left("verdict"))
 	for i := range all {
 		v := &all[i]
 		verdict := "ok"
 		if !v.OK {
 			verdict = "FAILS"
 		}
-		t.Row(v.Name, v.measured(v.Value), v.limit(), verdict)
+		of := ""
+		if v.Of > 0 {
+			of = Integer(v.Of) + " samples"
+		}
+		t.Row(v.Name, v.measured(v.Value), of, v.limit(), verdict)
 	}
 	return t.Print(w, style)
 }
