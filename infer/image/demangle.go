@@ -35,6 +35,18 @@ func DemangleShort(name string) string {
 	return plain
 }
 
+// DemangleInstance is DemangleShort with template arguments.
+func DemangleInstance(name string) string {
+	if len(name) > maxMangled {
+		return name
+	}
+	plain, err := demangle.ToString(name, demangle.MaxLength(12), demangle.NoParams)
+	if err != nil {
+		return name
+	}
+	return plain
+}
+
 // OwnName is what a function is called in the class, namespace or function that it is in, without parameters and template
 // arguments: all that DWARF has where a name is not linked, as of functions of anonymous namespaces. name is a linker name, or one of DWARF.
 func OwnName(name string) string {

@@ -34,6 +34,7 @@ func (s *Session) Proc(want string) (*infer.ImageProfile, *infer.Result, error) 
 	means := []func(image.Symbol) bool{
 		func(sym image.Symbol) bool { return sym.Name == name || slices.Contains(sym.Aliases, name) },
 		func(sym image.Symbol) bool { return image.Demangle(sym.Name) == name },
+		func(sym image.Symbol) bool { return image.DemangleInstance(sym.Name) == name },
 		func(sym image.Symbol) bool { return image.DemangleShort(sym.Name) == name },
 		func(sym image.Symbol) bool { return strings.HasSuffix(image.DemangleShort(sym.Name), "::"+name) },
 		func(sym image.Symbol) bool { return strings.HasSuffix(sym.Name, "/"+name) }, // of Go, from the package's own name on

@@ -100,6 +100,11 @@ func NewIdeal(p *infer.Profile, x *explain.Explainer, lines int, rec *sample.Rec
 	if rec != nil && !doc.include(p, rec, rows) {
 		return nil
 	}
+	var names []placed
+	for at, row := range rows {
+		names = append(names, placed{&row.Name, row.Image, addrOf(at)})
+	}
+	tellApart(names)
 	for _, row := range rows {
 		doc.Rows = append(doc.Rows, *row)
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"regexp"
 
 	"backfeed/infer/image"
@@ -8,10 +9,12 @@ import (
 
 // A Name is what documents and tables call a procedure: as the source has it, and as
 // the linker does where that is another name. Overloads and instances of a template
-// have one Procedure, and are told apart by Mangled.
+// have one Procedure, and are told apart by Mangled; in tables of text, by what tellApart adds.
 type Name struct {
 	Procedure string `json:"procedure,omitempty"` // as image.DemangleShort; empty is unknown
 	Mangled   string `json:"mangled,omitempty"`   // the linker's name, where it is not Procedure
+
+	apart string // instead of Procedure in a table that has another of its name; "" if it has not
 }
 
 // NameOf is the name of the procedure that the linker calls so.
@@ -20,7 +23,7 @@ func NameOf(linker string) Name {
 	if plain == linker {
 		return Name{Procedure: linker}
 	}
-	return Name{plain, linker}
+	return Name{Procedure: plain, Mangled: linker}
 }
 
 // Linker returns the name that the linker knows.
@@ -36,7 +39,49 @@ func (n Name) In(s Style) string {
 	if s.Mangled {
 		return n.Linker()
 	}
-	return n.Procedure
+	return cmp.Or(n.apart, n.Procedure)
+}
+
+// A placed name is one of a table, of a procedure that lies somewhere in an image.
+type placed struct {
+	*Name
+	image string
+	addr  image.Addr
+}
+
+// tellApart has a table say more of procedures of an image that would be called the same: with the least that tells them apart of
+// template arguments, parameters and addresses.
+func tellApart(all []placed) {
+	type called struct{ image, name string }
+	groups := map[called][]placed{}
+	for _, p := range all {
+		if p.Procedure != "" && p.addr != 0 {
+			at := called{p.image, p.Procedure}
+			groups[at] = append(groups[at], p)
+		}
+	}
+	at := func(linker string, a image.Addr) string {
+		return NameOf(linker).Procedure + " at " + Hex(a)
+	}
+	for _, same := range groups {
+		if len(same) == 1 {
+			continue
+		}
+		for _, form := range []func(string, image.Addr) string{
+			func(linker string, _ image.Addr) string { return image.DemangleInstance(linker) },
+			func(linker string, _ image.Addr) string { return image.Demangle(linker) },
+			at,
+		} {
+			names := map[string]bool{}
+			for _, p := range same {
+				p.apart = form(p.Linker(), p.addr)
+				names[p.apart] = true
+			}
+			if len(names) == len(same) {
+				break
+			}
+		}
+	}
 }
 
 // NameOf returns the name of the procedure that the linker calls so, in this style.
@@ -62,7 +107,7 @@ func (s Style) Names(text string) string {
 // calls so: it is the linker's name, or the source's, with or without parameters and
 // template arguments.
 func IsNamed(linker, name string) bool {
-	return linker == name || image.DemangleShort(linker) == name || image.Demangle(linker) == name
+	return linker == name || image.DemangleShort(linker) == name || image.DemangleInstance(linker) == name || image.Demangle(linker) == name
 }
 
 // Or returns what a table calls samples: the name of their procedure or, in

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"backfeed/infer/image"
 	"encoding/json"
 	"testing"
 )
@@ -48,6 +49,37 @@ func TestIsNamed(t *testing.T) {
 	for name, want := range map[string]bool{linker: true, "app::pick": true, "int app::pick<int>(int)": true, "pick": false, "app::pic": false, "": false} {
 		if got := IsNamed(linker, name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestTellApart: rows of one image that would look equal say what they differ in, and others nothing more than before.
+func TestTellApart(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		linker, want []string
+	}{
+		{"instances of a template", []string{"_Z3addIiEvT_", "_Z3addIdEvT_", "_Z3subIiEvT_"}, []string{"add<int>", "add<double>", "sub"}},
+		{"overloads", []string{"_Z1fi", "_Z1fd"}, []string{"f(int)", "f(double)"}},
+		{"parts of a procedure", []string{"_Z1fi", "_Z1fi.cold"}, []string{"f(int)", "f(int) [clone .cold]"}},
+		{"statics of two files", []string{"helper", "helper", "main"}, []string{"helper at 0x1000", "helper at 0x1010", "main"}},
+		{"monomorphs", []string{"_ZN1a4drop17h0123456789abcdefE", "_ZN1a4drop17hfedcba9876543210E"}, []string{"a::drop at 0x1000", "a::drop at 0x1010"}},
+	} {
+		names := make([]Name, len(tt.linker)+1)
+		all := []placed{{&names[len(tt.linker)], "another image", 0x1000}}
+		names[len(tt.linker)] = NameOf(tt.linker[0])
+		for i, linker := range tt.linker {
+			names[i] = NameOf(linker)
+			all = append(all, placed{&names[i], "image", image.Addr(0x1000 + 16*i)})
+		}
+		tellApart(all)
+		for i, want := range append(tt.want, NameOf(tt.linker[0]).Procedure) {
+			if got := names[i].In(Style{}); got != want {
+				t.Errorf("%s: %q, want %q", tt.name, got, want)
+			}
+			if got := names[i].In(Style{Mangled: true}); i < len(tt.linker) && got != tt.linker[i] {
+				t.Errorf("%s: %q with linkers' names, want %q", tt.name, got, tt.linker[i])
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/compare"
+	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -29,6 +30,7 @@ type ProfRow struct {
 // that it calls lost, by name.
 func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 	rows := []ProfRow{}
+	addrs := []image.Addr{} // of the first rows
 	share := func(n uint64) float64 { return float64(n) / float64(max(p.Samples.Total, 1)) }
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
@@ -41,9 +43,14 @@ func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 				row.Factor = p.EntryFactor(r)
 				row.Confidence = r.Entries.Conf.String()
 			}
-			rows = append(rows, row)
+			rows, addrs = append(rows, row), append(addrs, r.Proc.Addr)
 		}
 	}
+	names := make([]placed, len(addrs))
+	for i, a := range addrs {
+		names[i] = placed{&rows[i].Name, rows[i].Image, a}
+	}
+	tellApart(names)
 	known := map[sample.Loss]uint64{}
 	for at, n := range fileless {
 		if at.Event == p.Event.Name && at.Name != "" {

@@ -56,24 +56,31 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style Style) error 
 		}
 	}
 	slices.SortStableFunc(procs, func(a, b hot) int { return cmp.Compare(b.Samples, a.Samples) })
+	names := make([]Name, len(procs))
+	all := make([]placed, len(procs))
+	for i, r := range procs {
+		names[i] = NameOf(r.Proc.Name)
+		all[i] = placed{&names[i], r.image, r.Proc.Addr}
+	}
+	tellApart(all)
 	if n > 0 && len(procs) > n {
 		procs = procs[:n]
 	}
 	columns := []Column{Right("samples"), Right("share"), Right("executions"), Right("within")}
-	columns = append(append(columns, ConfidenceColumns()...), Procedures("procedure").Main())
+	columns = append(append(columns, ConfidenceColumns()...), Paths("image").Drop(1), Procedures("procedure").Main())
 	t := NewTable(columns...)
-	for _, r := range procs {
+	for i, r := range procs {
 		var m ByConfidence
 		m.AddWithin(r.Result)
 		executions := "-"
 		if r.Entries.Conf != infer.None {
 			executions = Count(r.Entries.N)
 		}
-		name := style.NameOf(r.Proc.Name)
+		name := names[i].In(style)
 		if !r.Proc.Complete {
 			name += " (incomplete)"
 		}
-		t.Row(append(append([]string{Integer(r.Samples), Share(r.Samples, p.Samples.Total), executions, factorOf(p.EntryFactor(r.Result))}, m.Cells()...), name)...)
+		t.Row(append(append([]string{Integer(r.Samples), Share(r.Samples, p.Samples.Total), executions, factorOf(p.EntryFactor(r.Result))}, m.Cells()...), r.image, name)...)
 	}
 	return t.Print(w, style)
 }

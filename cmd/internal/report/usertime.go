@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"backfeed/infer"
+	"backfeed/infer/image"
 )
 
 // A Usertime is what prof --experiment usertime prints as JSON.
@@ -66,6 +67,11 @@ func NewUsertime(p *infer.Profile, times *infer.CallTimes, most int) *Usertime {
 		t := &times.Procs[i]
 		doc.Rows = append(doc.Rows, UsertimeRow{t.Inclusive, share(t.Inclusive), t.Exclusive, share(t.Exclusive), imageOf(t.CallProc), callName(t.CallProc)})
 	}
+	names := make([]placed, len(doc.Rows))
+	for i := range doc.Rows {
+		names[i] = placed{&doc.Rows[i].Name, doc.Rows[i].Image, addrOf(times.Procs[i].CallProc)}
+	}
+	tellApart(names)
 	if most > 0 && len(doc.Rows) > most {
 		doc.Rows = doc.Rows[:most]
 	}
@@ -105,6 +111,14 @@ func imageOf(p infer.CallProc) string {
 		return ""
 	}
 	return p.Image.ID.Path
+}
+
+// addrOf is where a procedure begins; 0 is unknown.
+func addrOf(p infer.CallProc) image.Addr {
+	if p.Image == nil || p.Proc < 0 {
+		return 0
+	}
+	return p.Image.Image.Symbols()[p.Proc].Addr
 }
 
 func callName(p infer.CallProc) Name {
