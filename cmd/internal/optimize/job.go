@@ -263,7 +263,7 @@ func (j *job) tryBase(ctx context.Context) error {
 	if st, err := os.Stat(filepath.Join(j.work, "printed")); err != nil {
 		return err
 	} else if st.Size() == 0 && j.Test == "" {
-		return fail.Errorf(fail.Usage, "run `%s` prints nothing, so that it does not show that a program works: have it print what it did, or name a command that shows it, as test", j.Run)
+		return fail.Errorf(fail.Usage, "run `%s` prints nothing to standard output, so that it does not show that a program works: have it print there what it did, or name a command that shows it, as test", j.Run)
 	}
 	if sums[0] == sums[1] {
 		j.printed = sums[0]

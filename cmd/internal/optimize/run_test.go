@@ -212,7 +212,7 @@ func TestFails(t *testing.T) {
 		{"test", "test: 'echo not so; exit 1; # {binary}'", "fails", fail.Other},
 		{"short", "run: 'true {binary}'", "have it do more", fail.Usage},
 		{"prints something else", "run: '{binary} && cat /proc/sys/kernel/random/uuid'", "name a command that does, as test", fail.Usage},
-		{"prints nothing", "run: '{binary} >/dev/null'", "prints nothing", fail.Usage},
+		{"prints nothing", "run: '{binary} >&2'", "prints nothing to standard output", fail.Usage},
 		{"leaves a process", "run: '{binary}; sleep 600 &'", "left processes", fail.Other},
 		{"dir", "dir: gone", "no directory", fail.Usage},
 	} {
