@@ -94,6 +94,19 @@ func procOf(s *input.Session, want string) (report.Subject, error) {
 	return report.Subject{Image: ip, Result: r}, err
 }
 
+var errImageAndProc = errors.New("--image with --proc: an image's procedure is --proc IMAGE:PROC")
+
+// subjectOf returns the image or the procedure of that name; everything if there is neither name.
+func subjectOf(s *input.Session, image, proc string) (of report.Subject, err error) {
+	switch {
+	case proc != "":
+		return procOf(s, proc)
+	case image != "":
+		of.Image, err = s.Image(image)
+	}
+	return of, err
+}
+
 // tellWithheld says once per reason which source files are not shown.
 func (c *cli) tellWithheld(s *source.Text) {
 	for _, note := range report.SourceNotes(s, s.Missing()) {

@@ -17,7 +17,8 @@ var profCmd = &command{
 	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line|process|thread|cpu|cgroup|time|run] [--experiment pcsamp|usertime|ideal|mix|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time; and what instructions did",
 	reads: symfsHelp,
 	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred, and the factor
-that this is within, up or down, with 90 % confidence. A dash means that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
+that this is within, up or down, with 90 % confidence. A dash means that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %;
+--image lists those of one image alone, whose shares are of all still.
 Code of JIT compilers is named as this machine knows it now, and so is the kernel's where it cannot be read.
 
 --by adds samples up by image, source file or source line. A line is that of the innermost inlined
@@ -59,6 +60,7 @@ that for one reason, and wall all time, on the processor and off it. They are ti
 thread left from; in JSON a sample is a microsecond. Nothing is inferred of them.`,
 	examples: `backfeed prof app.bfr
 backfeed prof app.bfr --by line -n 50
+backfeed prof app.bfr --image libc.so.6
 backfeed prof app.bfr --by time
 backfeed prof app.bfr --between 10s,20s
 backfeed prof app.bfr --event wall --experiment usertime
@@ -78,11 +80,15 @@ func runProf(c *cli, args []string) error {
 	inclusive := fs.Bool("inclusive", false, "with ideal, add what procedures call, by call stacks")
 	allEvents := fs.Bool("all-events", false, "show the samples of all events side by side")
 	proc := fs.String("proc", "", "with usertime, show callers and callees of procedure `name`; with mix, its instructions alone")
+	inImage := fs.String("image", "", "list procedures of the image with that `path` or build ID alone")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
 	if *proc != "" && experiment.Value != "usertime" && experiment.Value != "mix" {
 		return c.usage(errors.New("--proc goes with --experiment usertime or mix"))
+	}
+	if *inImage != "" && (experiment.Value != "pcsamp" || by.Value != "procedure" || *allEvents) {
+		return c.usage(errors.New("--image goes with --experiment pcsamp by procedure"))
 	}
 	if *inclusive && experiment.Value != "ideal" {
 		return c.usage(errors.New("--inclusive goes with --experiment ideal; usertime always is"))
@@ -122,6 +128,7 @@ func runProf(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
+	opt.Images = []string{*inImage}
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
@@ -144,7 +151,11 @@ func runProf(c *cli, args []string) error {
 		rows := t.Rows()
 		return c.print("-", format, report.ItemsOf("backfeed.prof-by/2", rows), rows, t.Text)
 	}
-	rows := report.ProfRows(src.Profile, src.Named)
+	of, err := subjectOf(src, *inImage, "")
+	if err != nil {
+		return err
+	}
+	rows := report.ProfRows(src.Profile, src.Named, of.Image)
 	rows = firstRows(rows, *n)
 	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error {
 		return report.WriteProf(w, src.Profile.Event.Name, rows, report.ToldEntries(src.Profile), style)

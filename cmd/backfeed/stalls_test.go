@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,5 +216,56 @@ func TestList(t *testing.T) {
 	if samples != doc.ProcSamples || math.Abs(time-1) > 1e-6 || math.Abs(sum-1) > 1e-6 || doc.Callers != 1 || doc.Ideal > doc.Cycles {
 		t.Errorf("%d of %d samples, %g of the time, %g by cause, %d callers, %g of %g cycles are ideal",
 			samples, doc.ProcSamples, time, sum, doc.Callers, doc.Ideal, doc.Cycles)
+	}
+}
+
+// TestOnlyIn: prof --image and topstalls --image and --proc list what the whole list has of an image or a procedure, with the same shares.
+func TestOnlyIn(t *testing.T) {
+	args := func(more ...string) []string {
+		return append([]string{more[0], mixDir + "/samples.bfr", "--symfs", mixDir, "-n", "0", "--format", "json"}, more[1:]...)
+	}
+	profOf := func(more ...string) (rows []report.ProfRow) {
+		return itemsOf[report.ProfRow](t, "backfeed.prof/2", must(t, args(append([]string{"prof"}, more...)...)...))
+	}
+	stallsOf := func(more ...string) (doc report.TopStalls) {
+		if err := json.Unmarshal([]byte(must(t, args(append([]string{"topstalls"}, more...)...)...)), &doc); err != nil {
+			t.Fatal(err)
+		}
+		return doc
+	}
+	shares := func(rows []report.ProfRow, in string) (all []string) {
+		for _, r := range rows {
+			if strings.Contains(r.Image, in) {
+				all = append(all, fmt.Sprint(r.Procedure, r.Share))
+			}
+		}
+		return all
+	}
+	if got, want := shares(profOf("--image", "mix"), ""), shares(profOf(), "/mix"); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("prof --image mix: %q, want %q", got, want)
+	}
+	stalls := func(doc report.TopStalls, in, proc string) (all []string) {
+		for _, r := range doc.Stalls {
+			if strings.Contains(r.Image, in) && (proc == "" || r.Procedure == proc) {
+				all = append(all, fmt.Sprint(r.Addr, r.Share))
+			}
+		}
+		return all
+	}
+	whole := stallsOf()
+	for _, tt := range []struct{ flag, value, image, proc string }{{"--image", "mix", "/mix", ""}, {"--proc", "lookup", "/mix", "lookup"}} {
+		part := stallsOf(tt.flag, tt.value)
+		if got, want := stalls(part, "", ""), stalls(whole, tt.image, tt.proc); len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("topstalls %s %s: %q, want %q", tt.flag, tt.value, got, want)
+		}
+		if part.Stalled != whole.Stalled || !(part.Chosen < whole.Chosen) || part.Instructions != len(part.Stalls) {
+			t.Errorf("topstalls %s %s: %g of the time is stalls, %g of it chosen in %d instructions; of all %g, %g", tt.flag, tt.value,
+				part.Stalled, part.Chosen, part.Instructions, whole.Stalled, whole.Chosen)
+		}
+	}
+	for _, wrong := range [][]string{{"topstalls", "--image", "mix", "--proc", "lookup"}, {"prof", "--image", "mix", "--by", "line"}, {"prof", "--image", "mix", "--experiment", "ideal"}} {
+		if code, _, errs := runCLI(t, args(wrong...)...); code != exitUsage || !strings.Contains(errs, "--image") {
+			t.Errorf("%q: exit code %d: %s", wrong, code, errs)
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 var topstallsCmd = &command{
-	name: "topstalls", args: "SRC... [--symfs DIR] [--cause CAUSE]", short: "list the instructions that waited longest, and what for",
+	name: "topstalls", args: "SRC... [--symfs DIR] [--cause CAUSE] [--image FILE|--proc PROC]", short: "list the instructions that waited longest, and what for",
 	reads: symfsHelp,
 	long: `A stall is the time of an instruction beyond the least that the machine model gives it. Its share is
 of all time; cycles are those of all executions, "each" those of one. Letters are the causes that cannot
@@ -19,9 +19,12 @@ with the least and the most that each explains:
 
 "conf" has two letters (none, low, medium, high): program-wide and within-function confidence of
 executions. --conf goes by the latter. Shares of time are as
-good as the samples are; cycles of one execution are as good as the count, which the program-wide confidence is about.`,
+good as the samples are; cycles of one execution are as good as the count, which the program-wide confidence is about.
+
+With --image or --proc, shares are of all time still. ` + procHelp,
 	examples: `backfeed topstalls app.bfr
-backfeed topstalls app.bfr --cause dcache-miss --conf medium`,
+backfeed topstalls app.bfr --cause dcache-miss --conf medium
+backfeed topstalls app.bfr --proc main.handle`,
 	run: runTopstalls,
 }
 
@@ -36,8 +39,13 @@ func runTopstalls(c *cli, args []string) error {
 	n := fs.IntP("lines", "n", 20, "list at most `N` instructions; 0 lists all")
 	least := c.choice("conf", "list stalls whose counts are known at least this well", "low", "medium", "high")
 	want := fs.String("cause", "", "list stalls that `cause`, a name or a letter, may explain, by how much it may")
+	inImage := fs.String("image", "", "only in the image with that `path` or build ID")
+	inProc := fs.String("proc", "", "only in procedure `name`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
+	}
+	if *inImage != "" && *inProc != "" {
+		return c.usage(errImageAndProc)
 	}
 	pick := report.StallFilter{Conf: infer.Low}
 	for conf := infer.Low; conf <= infer.High; conf++ {
@@ -52,11 +60,15 @@ func runTopstalls(c *cli, args []string) error {
 		}
 		pick.Cause, pick.One = cause, true
 	}
+	opt.Images = []string{*inImage}
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
+	if pick.In, err = subjectOf(src, *inImage, *inProc); err != nil {
+		return err
+	}
 	x, err := src.Explain()
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func runWhatcg(c *cli, args []string) error {
 		return c.usage(errors.New("-n goes with --cause: without it there is one line for each cause"))
 	}
 	if *inImage != "" && *inProc != "" {
-		return c.usage(fmt.Errorf("--image with --proc: an image's procedure is --proc IMAGE:PROC"))
+		return c.usage(errImageAndProc)
 	}
 	var cause explain.Cause
 	if *stall != "" {
@@ -78,13 +78,7 @@ func runWhatcg(c *cli, args []string) error {
 		return err
 	}
 	defer src.Close()
-	var of report.Subject
-	switch {
-	case *inProc != "":
-		of, err = procOf(src, *inProc)
-	case *inImage != "":
-		of.Image, err = src.Image(*inImage)
-	}
+	of, err := subjectOf(src, *inImage, *inProc)
 	if err != nil {
 		return err
 	}

@@ -27,14 +27,14 @@ type ProfRow struct {
 }
 
 // ProfRows lists all samples of p, by falling numbers; fileless are some of those
-// that it calls lost, by name.
-func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
+// that it calls lost, by name. If of is not nil, it lists those of that image alone.
+func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64, of *infer.ImageProfile) []ProfRow {
 	rows := []ProfRow{}
 	addrs := []image.Addr{} // of the first rows
 	share := func(n uint64) float64 { return float64(n) / float64(max(p.Samples.Total, 1)) }
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
-			if r.Samples == 0 {
+			if r.Samples == 0 || of != nil && of != ip {
 				continue
 			}
 			row := ProfRow{Samples: r.Samples, Share: share(r.Samples), Image: ip.ID.Path, Name: NameOf(r.Proc.Name)}
@@ -51,6 +51,10 @@ func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 		names[i] = placed{&rows[i].Name, rows[i].Image, a}
 	}
 	tellApart(names)
+	lost := p.Samples.Lost
+	if of != nil {
+		fileless, lost = nil, nil
+	}
 	known := map[sample.Loss]uint64{}
 	for at, n := range fileless {
 		if at.Event == p.Event.Name && at.Name != "" {
@@ -58,7 +62,7 @@ func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
 			known[at.Loss] += n
 		}
 	}
-	for why, n := range p.Samples.Lost {
+	for why, n := range lost {
 		if n -= known[why]; n > 0 {
 			rows = append(rows, ProfRow{Samples: n, Share: share(n), Lost: string(why)})
 		}

@@ -41,7 +41,7 @@ type StallRow struct {
 type TopStalls struct {
 	TimeHeader
 	Stalled      float64    `json:"stalled"`      // share of all time that is stalls
-	Chosen       float64    `json:"chosen"`       // the same of stalls of the confidence and the cause that were asked for
+	Chosen       float64    `json:"chosen"`       // the same of stalls of the confidence, the cause and the code that were asked for
 	Instructions int        `json:"instructions"` // that have such stalls
 	Stalls       []StallRow `json:"items"`        // the longest first
 }
@@ -50,7 +50,13 @@ type TopStalls struct {
 type StallFilter struct {
 	Conf  infer.Confidence // at least
 	Cause explain.Cause
-	One   bool // only stalls that cause may explain, as far as it may
+	One   bool    // only stalls that cause may explain, as far as it may
+	In    Subject // only those in it
+}
+
+// in reports whether r, of ip, is asked for.
+func (f *StallFilter) in(ip *infer.ImageProfile, r *infer.Result) bool {
+	return (f.In.Image == nil || f.In.Image == ip) && (f.In.Result == nil || f.In.Result == r)
 }
 
 // of returns the cycles per execution of s that are asked for.
@@ -127,7 +133,7 @@ func NewStallFinder(prof *infer.Profile, x *explain.Explainer, pick StallFilter,
 func (f *StallFinder) Add(ip *infer.ImageProfile, e *explain.Explanation) {
 	for i := range e.Insts {
 		t := &e.Insts[i]
-		if cycles, ok := f.count(e.Result, t.Block, t.Stall.Cycles, f.pick.of(&t.Stall)); ok {
+		if cycles, ok := f.count(Subject{ip, e.Result}, t.Block, t.Stall.Cycles, f.pick.of(&t.Stall)); ok {
 			f.top = append(f.top, stalled{Subject{ip, e.Result}, *t, i, cycles})
 		}
 	}
@@ -137,19 +143,19 @@ func (f *StallFinder) Add(ip *infer.ImageProfile, e *explain.Explanation) {
 // addStalls adds the stalls of a procedure, whose causes are not known yet.
 func (f *StallFinder) addStalls(s explain.ProcStalls) {
 	for _, t := range s.Stalls {
-		if cycles, ok := f.count(s.Result, t.Block, t.Cycles, t.Cycles); ok {
+		if cycles, ok := f.count(Subject{s.Image, s.Result}, t.Block, t.Cycles, t.Cycles); ok {
 			f.top = append(f.top, stalled{Subject: Subject{s.Image, s.Result}, at: t.At, cycles: cycles})
 		}
 	}
 	f.bound()
 }
 
-// count counts an instruction of block b of r that stalls for so many cycles per execution, of which some are asked for. It returns the
+// count counts an instruction of block b of a procedure that stalls for so many cycles per execution, of which some are asked for. It returns the
 // latter for all executions, and whether they may be among the n that cost most.
-func (f *StallFinder) count(r *infer.Result, b int, stall, asked float64) (cycles float64, ok bool) {
-	n := r.Block[b].N
+func (f *StallFinder) count(of Subject, b int, stall, asked float64) (cycles float64, ok bool) {
+	n := of.Result.Block[b].N
 	f.doc.Stalled += stall * n / f.all
-	if cycles = asked * n; !(cycles > 0) || r.Block[b].Within < f.pick.Conf {
+	if cycles = asked * n; !(cycles > 0) || of.Result.Block[b].Within < f.pick.Conf || !f.pick.in(of.Image, of.Result) {
 		return 0, false
 	}
 	f.doc.Chosen += cycles / f.all

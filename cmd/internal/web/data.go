@@ -33,7 +33,7 @@ var documents = map[string]func(v *View, q url.Values) (any, error){
 		return written(func(w io.Writer) error { return infer.WriteDocument(w, v.src.Profile, nil) }), nil
 	},
 	"prof": func(v *View, _ url.Values) (any, error) {
-		return report.ItemsOf("backfeed.prof/2", report.ProfRows(v.src.Profile, v.src.Named)), nil
+		return report.ItemsOf("backfeed.prof/2", report.ProfRows(v.src.Profile, v.src.Named, nil)), nil
 	},
 	"report": func(v *View, q url.Values) (any, error) { // findings=0 leaves out what takes long
 		if q.Get("findings") == "0" {
