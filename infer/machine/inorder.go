@@ -17,6 +17,7 @@ type issuer struct {
 // before it issued, or one cycle for the first. A loop is issued until its
 // executions are alike.
 func (p *plan) issue(s *Schedule) {
+	p.link()
 	n := len(p.steps)
 	q := &issuer{cycle: -1, free: make([]float64, len(p.m.units))}
 	at, before := make([]float64, n), make([]float64, n)

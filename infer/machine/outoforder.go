@@ -3,6 +3,8 @@ package machine
 import (
 	"math"
 	"slices"
+
+	"backfeed/infer/image"
 )
 
 // bound returns the least time per execution where executions overlap: the largest
@@ -33,7 +35,17 @@ func (p *plan) bound(s *Schedule) {
 	more(float64(p.bytes)/float64(w.Fetch), Fetch, "")
 	// What is in flight besides hides a chain of dependencies as long as it lasts.
 	hidden := float64(p.m.ROB) / float64(w.Dispatch)
-	more(p.path()-hidden, Dependency, "")
+	if p.longest()-hidden > s.Cycles {
+		more(p.path()-hidden, Dependency, "")
+	}
+}
+
+// longest is what path does not exceed: the length of a chain of all steps.
+func (p *plan) longest() (cycles float64) {
+	for i := range p.steps {
+		cycles += max(p.steps[i].latency, p.m.ops[image.OpALU].latency) + max(p.m.address, 0)
+	}
+	return cycles
 }
 
 // units returns the time that the busiest units need: of every set of units, the
@@ -81,6 +93,7 @@ const rounds = 8
 // chain returns the time per execution that dependencies from one execution to the
 // next allow: the growth of start times where nothing else holds anything up.
 func (p *plan) chain() float64 {
+	p.link()
 	now, before := p.now, p.before
 	half := 0.0
 	for r := range rounds {
@@ -96,6 +109,7 @@ func (p *plan) chain() float64 {
 // path returns the length of the longest chain of dependencies in one execution,
 // up to its last result.
 func (p *plan) path() float64 {
+	p.link()
 	p.start(p.now, nil, false)
 	end := 0.0
 	for i, t := range p.now {
@@ -141,6 +155,7 @@ func (p *plan) retire(s *Schedule) { p.retireBy(s, p.period(s)) }
 
 // retireBy is retire where the executions repeat after so many, if they stand the same then; 0 is unknown.
 func (p *plan) retireBy(s *Schedule, period int) {
+	p.link()
 	n := len(p.steps)
 	at, before := p.now, p.before
 	p.on, p.waits = slices.Grow(p.on[:0], n)[:n], slices.Grow(p.waits[:0], n)[:n]
@@ -190,6 +205,7 @@ func (p *plan) retireBy(s *Schedule, period int) {
 // period is after how many executions they begin in the same part of a cycle again: 0 if it is not known, or arithmetic would not
 // be exact.
 func (p *plan) period(s *Schedule) int {
+	p.link()
 	const parts = 16
 	cycles := s.Cycles + float64(p.between())/float64(p.m.Width.Dispatch)
 	exact := func(x float64) bool { return x*parts == math.Floor(x*parts) && x < 1<<20 }

@@ -195,6 +195,7 @@ func (m *Model) schedule(insts []image.Inst, ops []image.Operands, loop bool) *S
 	}
 	p.times(s)
 	p.blame(s)
+	p.insts, p.ops = nil, nil // the caller's
 	return s
 }
 
@@ -260,10 +261,14 @@ func (p *plan) keeps(name string) int {
 // plan is a block prepared for scheduling.
 type plan struct {
 	m     *Model
+	insts []image.Inst
+	ops   []image.Operands // likewise
 	steps []step
-	deps  []dep // of all steps, by step
+	deps  []dep // of all steps, by step, once link has found them
 	bytes int
 	loop  bool
+
+	linked bool // the dependencies are known
 
 	now, before []float64 // scratch of start times, by step
 	then        []float64 // likewise, of an execution that others are compared with
@@ -301,10 +306,11 @@ func (d *dep) over(now, before []float64, carry bool) float64 {
 	return math.Inf(-1)
 }
 
-// set finds costs and dependencies.
+// set finds costs.
 func (p *plan) set(insts []image.Inst, ops []image.Operands, loop bool) {
 	m := p.m
-	p.steps, p.deps, p.bytes, p.loop = p.steps[:0], p.deps[:0], 0, loop
+	p.insts, p.ops, p.linked = insts, ops, false
+	p.steps, p.bytes, p.loop = p.steps[:0], 0, loop
 	for i, in := range insts {
 		p.steps = append(p.steps, m.step(in, &ops[i]))
 		p.bytes += in.Len
@@ -318,16 +324,24 @@ func (p *plan) set(insts []image.Inst, ops []image.Operands, loop bool) {
 			p.steps[i].uops, p.steps[i].latency = 0, 0
 		}
 	}
+}
+
+// link finds dependencies, if that was not done yet. For the bound of most blocks they are of no matter.
+func (p *plan) link() {
+	if p.linked {
+		return
+	}
+	p.linked, p.deps = true, p.deps[:0]
 	var w writers
-	if loop { // what the execution before leaves
-		for i := range insts {
-			w.step(i, insts[i], &ops[i])
+	if p.loop { // what the execution before leaves
+		for i := range p.insts {
+			w.step(i, p.insts[i], &p.ops[i])
 		}
 		w.carry()
 	}
-	for i := range insts {
-		p.depend(i, &w, insts[i], &ops[i])
-		w.step(i, insts[i], &ops[i])
+	for i := range p.insts {
+		p.depend(i, &w, p.insts[i], &p.ops[i])
+		w.step(i, p.insts[i], &p.ops[i])
 	}
 }
 

@@ -249,6 +249,11 @@ func TestReal(t *testing.T) {
 						} else if period > 0 {
 							repeat++
 						}
+						of := &plan{m: m}
+						of.set(insts, ops, s.Loop)
+						if path, longest := of.path(), of.longest(); !s.Loop && path > longest+1e-9 {
+							t.Fatalf("%s: %s: block %#x: a path of %g cycles where the longest is %g", m.Name, p.Name, uint64(p.Blocks[j].Start), path, longest)
+						}
 						if c := m.Cycles(im, &p.Blocks[j]); c != s.Cycles {
 							t.Fatalf("%s: %s: block %#x: %g cycles, by its schedule %g", m.Name, p.Name, uint64(p.Blocks[j].Start), c, s.Cycles)
 						}
@@ -340,6 +345,11 @@ func FuzzSchedule(f *testing.F) {
 				s := m.schedule(insts, ops, loop)
 				if err := s.Check(); err != nil {
 					t.Fatalf("%s: loop %t: %v", m.Name, loop, err)
+				}
+				p := &plan{m: m}
+				p.set(insts, ops, loop)
+				if path, longest := p.path(), p.longest(); !loop && path > longest+1e-9 {
+					t.Fatalf("%s: a path of %g cycles where the longest is %g", m.Name, path, longest)
 				}
 				if each, _ := unrolled(m, insts, ops, loop); !reflect.DeepEqual(s, each) {
 					t.Fatalf("%s: loop %t: %v, by following each execution %v", m.Name, loop, s, each)
