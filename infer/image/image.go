@@ -1,9 +1,9 @@
 package image
 
 import (
-	"cmp"
 	"errors"
 	"slices"
+	"sort"
 
 	"backfeed/sample"
 )
@@ -76,10 +76,7 @@ type Proc struct {
 
 // BlockAt returns the index of the block that holds a, or -1.
 func (p *Proc) BlockAt(a Addr) int {
-	i, ok := slices.BinarySearchFunc(p.Blocks, a, func(b Block, a Addr) int { return cmp.Compare(b.Start, a) })
-	if !ok {
-		i--
-	}
+	i := sort.Search(len(p.Blocks), func(i int) bool { return p.Blocks[i].Start > a }) - 1
 	if i < 0 || a >= p.Blocks[i].End {
 		return -1
 	}

@@ -88,15 +88,16 @@ func (c *counting) findLoops() {
 	}
 	last := make([]int, len(p.Blocks)) // by block: the loop that it was last put into, from 1 on
 	for h := range p.Blocks {
-		l := natural{head: h, blocks: []int{h}}
+		var latches []int
 		for _, e := range p.Blocks[h].In {
 			if from := p.Edges[e].From; c.dom.Dominates(h, from) {
-				l.latches = append(l.latches, from)
+				latches = append(latches, from)
 			}
 		}
-		if len(l.latches) == 0 {
+		if len(latches) == 0 {
 			continue
 		}
+		l := natural{head: h, blocks: []int{h}, latches: latches}
 		number := len(c.loops) + 1
 		last[h] = number
 		for work := append([]int(nil), l.latches...); len(work) > 0; {
@@ -434,17 +435,19 @@ func (c *counting) decoded(b int) []counted {
 	if c.insts[b] != nil {
 		return c.insts[b]
 	}
-	insts, operands := c.im.AppendOperands(nil, nil, &c.p.Blocks[b])
-	all := make([]counted, len(insts))
-	code := c.im.code(c.p.Blocks[b].Start, c.p.Blocks[b].End)
+	blk := &c.p.Blocks[b]
+	all := make([]counted, 0, blk.Insts)
 	var d x86
-	for i, in := range insts {
-		from := int(in.Addr - c.p.Blocks[b].Start)
-		c.im.instIn(&d, code[from:], in.Addr)
-		all[i] = counted{in, d.walk(code[from:from+in.Len], in), operands[i].Writes.General | operands[i].Update.General}
+	for code, a := c.im.code(blk.Start, blk.End), blk.Start; len(code) > 0; {
+		in := c.im.instIn(&d, code, a)
+		ops := operands(&d, c.im.Arch, code[:in.Len], in)
+		one := counted{in, d.walk(code[:in.Len], in), ops.Writes.General | ops.Update.General}
 		if in.Class&(DirCall|IndCall) != 0 {
-			all[i].writes |= callClobbers | 1<<Flags
+			one.writes |= callClobbers | 1<<Flags
 		}
+		all = append(all, one)
+		code = code[in.Len:]
+		a += Addr(in.Len)
 	}
 	c.insts[b] = all
 	return all
