@@ -81,8 +81,16 @@ func lambertExact(z float64) float64 {
 	if y > 1 {
 		w = y
 	}
-	for range 50 { // on w*exp(w-y) = 1 in the logarithm
-		w *= (1 + y - math.Log(w)) / (1 + w)
+	return omegaExact(w, y)
+}
+
+// omegaExact is omega(y), from w on, by Newton's method on w*exp(w-y) = 1 in the logarithm.
+func omegaExact(w, y float64) float64 {
+	for range 50 {
+		last := w
+		if w *= (1 + y - math.Log(w)) / (1 + w); w == last {
+			break
+		}
 	}
 	return w
 }
@@ -104,9 +112,7 @@ var omegaTable = func() (t [(omegaHi - omegaLo) * omegaSteps][4]float64) {
 		if y > 1 {
 			w = y
 		}
-		for range 50 { // Newton's method on w*exp(w-y) = 1 in the logarithm
-			w *= (1 + y - math.Log(w)) / (1 + w)
-		}
+		w = omegaExact(w, y)
 		slope = w / (1 + w) / omegaSteps // for each step
 		if i > 0 {
 			d := w - last

@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 
 	"backfeed/cmd/internal/web/script"
 )
@@ -58,10 +59,12 @@ type Section struct {
 //go:embed html
 var htmlFiles embed.FS
 
-// pages are the templates in html, by file name.
-var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"clean": Clean, "prose": Prose, "dict": dict, "breakable": breakable, "badge": Badge, "initial": initial,
-}).ParseFS(htmlFiles, "html/*.tmpl"))
+// pages are the templates in html, by file name. Most commands do without: they are read when the first is asked for, in 2 ms.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"clean": Clean, "prose": Prose, "dict": dict, "breakable": breakable, "badge": Badge, "initial": initial,
+	}).ParseFS(htmlFiles, "html/*.tmpl"))
+})
 
 // breakable is a name as markup that lines may end in behind its scopes and packages, and between the parts of what is
 // joined by dots; numbers stay whole.
@@ -151,7 +154,7 @@ func (p *Page) Write(w io.Writer) error {
 		}
 		data = append(data, datum{"data-" + d.Name, template.JS(b)})
 	}
-	return pages.ExecuteTemplate(w, "page.tmpl", map[string]any{
+	return pages().ExecuteTemplate(w, "page.tmpl", map[string]any{
 		"Page": p, "Policy": p.Policy(), "Style": template.CSS(p.styles()), "Script": template.JS(bundle), "Data": data,
 	})
 }
@@ -165,7 +168,7 @@ func hashed(s string) string {
 // markup fills one of the templates in html.
 func markup(name string, data any) (template.HTML, error) {
 	var b strings.Builder
-	err := pages.ExecuteTemplate(&b, name, data)
+	err := pages().ExecuteTemplate(&b, name, data)
 	return template.HTML(b.String()), err
 }
 
