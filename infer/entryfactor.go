@@ -36,7 +36,7 @@ func EntryFactor(samples, total uint64) float64 {
 	thin := total < FewTotal
 	switch {
 	case samples < 3 && thin:
-		return 2000
+		return 3000
 	case samples < 3:
 		return 500
 	case thin:

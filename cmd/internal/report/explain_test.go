@@ -333,7 +333,7 @@ func TestHeaderOfFewSamples(t *testing.T) {
 		common, counted float64
 		want            string
 	}{
-		{826, infer.TimeFactor, 0, "a factor of 200 in\nprocedures with 3 samples or more, 2000 in others"},
+		{826, infer.TimeFactor, 0, "a factor of 200 in\nprocedures with 3 samples or more, 3000 in others"},
 		{infer.FewTotal, infer.TimeFactor, 0, "a factor of 12, in loops\n"},
 		{826, infer.TimeFactor, 0.9, "Executions in 90.0% of the samples are as another run counted them"},
 		{826, 0, 0.9, "within-function high 0.0%, medium 0.0%, low 0.0%.\nExecutions, and with"},

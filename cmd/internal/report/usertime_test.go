@@ -15,9 +15,9 @@ func TestToldEntries(t *testing.T) {
 		want            string
 	}{
 		{0, 0, 442, ""}, {1.2, 0, 442, ""}, {1.2, 1, 442, ""},
-		{infer.TimeFactor, 0, 442, "of 442 samples: with 90 % confidence, within a factor of 200 for procedures with 3 samples or more outside their loops, and 2000 for others."},
+		{infer.TimeFactor, 0, 442, "of 442 samples: with 90 % confidence, within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others."},
 		{infer.TimeFactor, 0, 20000, "within a factor of 12 for procedures with 8 samples or more outside their loops, 80 for those with 3 or more, and 500 for others."},
-		{infer.TimeFactor, 0.995, 442, "it may be off by up to 12, with 90 % confidence. Others are inferred from time alone: within a factor of 200 for procedures with 3 samples or more outside their loops, and 2000 for others."},
+		{infer.TimeFactor, 0.995, 442, "it may be off by up to 12, with 90 % confidence. Others are inferred from time alone: within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others."},
 	} {
 		got := ToldEntries(&infer.Profile{Common: tt.common, Counted: tt.counted, Samples: infer.Samples{Used: tt.used}})
 		if !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
