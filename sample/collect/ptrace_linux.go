@@ -137,6 +137,7 @@ func newTracer(opt Options, tried []Attempt) (*tracer, error) {
 		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
 		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0, Traced: t.stats},
 		identify: new(fileIDs).identify,
+		jit:      jitMap,
 		epoch:    epoch(),
 	}
 	return t, nil
@@ -362,7 +363,7 @@ func (t *tracer) add(tid, pid, parent int) *tracee {
 	case parent != 0 && t.procs[parent] != nil:
 		from := t.procs[parent]
 		p = &tracedProcess{mapsRead: from.mapsRead, size: from.size, dirty: from.dirty}
-		t.tally.spaces.Fork(pid, parent)
+		t.tally.forked(pid, parent)
 	default:
 		p = &tracedProcess{dirty: true}
 	}
@@ -700,8 +701,7 @@ func (t *tracer) executed(th *tracee) {
 	}
 	th.blocked, th.again, th.asked, th.named = false, nil, time.Time{}, time.Time{}
 	t.procs[th.pid].dirty = true
-	t.tally.spaces.Exec(th.pid)
-	t.tally.spaces.Began(th.pid, monotonic())
+	t.tally.executed(th.pid, monotonic())
 	t.noteSetuid(th.pid, "")
 }
 

@@ -150,8 +150,7 @@ func (t *tracer) renewed(th *tracee) {
 	if stack != p.stack {
 		p.dirty = true
 		if p.stack != 0 {
-			t.tally.spaces.Exec(th.pid)
-			t.tally.spaces.Began(th.pid, monotonic())
+			t.tally.executed(th.pid, monotonic())
 		}
 	}
 	p.stack = stack

@@ -44,6 +44,9 @@ type tally struct {
 	events   []tallied                        // where they are several: all of them
 	ids      map[uint64]int                   // by number of an event: its index there
 	identify func(*mmapRecord) sample.ImageID // may look at the file
+	jit      func(pid int) *sample.ImageID    // returns the file that names the code which a process made itself, or nil
+	jits     map[int]jitLook                  // by process: what it returned
+	now      uint64                           // when the sample that is taken in was taken
 	progress Progress
 	told     map[*sample.Counts]int // how many of their images progressed has returned
 	clock    clockMeter
@@ -58,6 +61,53 @@ type tally struct {
 type tallied struct {
 	counts *sample.Counts
 	layout sampleLayout
+}
+
+// A jitLook is what looking for a process's map of code made at run time found: nil if there is none yet.
+type jitLook struct {
+	id *sample.ImageID
+	at uint64 // when the sample was taken that it was looked for
+}
+
+// lookAgain is how long samples in code without a map have it not looked for again: runtimes write it when they first
+// make code, so that it is there soon or never.
+const lookAgain = 100e6 // ns
+
+// find returns the place of a pc in a process. Code that the process made itself is in the file that names it, if there
+// is one, at its own address.
+func (t *tally) find(pid int, pc uint64) (sample.ImageID, sample.Offset, sample.Loss) {
+	id, off, loss := t.spaces.Find(pid, pc)
+	if loss != sample.LostAnonymous || t.jit == nil {
+		return id, off, loss
+	}
+	look, looked := t.jits[pid]
+	if look.id == nil && (!looked || t.now >= look.at+lookAgain) {
+		look = jitLook{t.jit(pid), t.now}
+		if t.jits == nil {
+			t.jits = map[int]jitLook{}
+		}
+		t.jits[pid] = look
+	}
+	if look.id == nil {
+		return id, off, loss
+	}
+	return *look.id, sample.Offset(pc), ""
+}
+
+// forked takes in that a process, or a thread of its own, began. A process has no map of its own yet, whatever had its number
+// before: what ended was remembered for samples of it that came late.
+func (t *tally) forked(pid, parent int) {
+	t.spaces.Fork(pid, parent)
+	if pid != parent {
+		delete(t.jits, pid)
+	}
+}
+
+// executed takes in that a process began another program.
+func (t *tally) executed(pid int, time uint64) {
+	t.spaces.Exec(pid)
+	t.spaces.Began(pid, time)
+	delete(t.jits, pid)
 }
 
 // all returns the counts of all events.
@@ -162,7 +212,7 @@ func (t *tally) record(rec *record) error {
 	case typeFork:
 		task, err := decodeTask(rec.body)
 		if err == nil {
-			t.spaces.Fork(task.pid, task.parent)
+			t.forked(task.pid, task.parent)
 			t.threads.Begin(task.tid, task.parentTID)
 			t.stats.Began++
 		}
@@ -181,8 +231,7 @@ func (t *tally) record(rec *record) error {
 		}
 		t.threads.Name(tid, name)
 		if rec.misc&miscCommExec != 0 {
-			t.spaces.Exec(pid)
-			t.spaces.Began(pid, rec.time)
+			t.executed(pid, rec.time)
 		}
 		return nil
 	case typeLost, typeLostSamples:
@@ -288,6 +337,7 @@ func (t *tally) sampled(rec *record) error {
 
 // add takes in a sample, by its mode and its time.
 func (t *tally) add(s *sampleRecord, misc uint16, time uint64) {
+	t.now = time
 	t.counts.Weight += max(s.period, t.counts.Event.Period) // a timer may have been asked for sooner: see perfEvent.asked
 	t.progress.Samples++
 	t.counts.AddOrigin(t.threads.Origin(s.pid, s.tid, ""), 1)
@@ -302,7 +352,7 @@ func (t *tally) add(s *sampleRecord, misc uint16, time uint64) {
 		return
 	}
 	addBranches(t.counts, s.branches, func(pc uint64) sample.Frame { return t.frame(s.pid, pc) })
-	id, off, loss := t.spaces.Find(s.pid, s.ip)
+	id, off, loss := t.find(s.pid, s.ip)
 	if loss != "" {
 		t.loseAt(loss, time)
 		return
@@ -353,7 +403,7 @@ func (t *tally) top(s *sampleRecord) sample.Frame {
 
 // frame returns the place of a pc.
 func (t *tally) frame(pid int, pc uint64) sample.Frame {
-	id, off, loss := t.spaces.Find(pid, pc)
+	id, off, loss := t.find(pid, pc)
 	if loss != "" {
 		return sample.Frame{Image: sample.Unknown}
 	}

@@ -95,6 +95,43 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestTallyJIT: code that a process made itself is in the file that names it, from when that is there; of a program that the
+// process began after that, or of another process with its number, it is not.
+func TestTallyJIT(t *testing.T) {
+	ta := newTally()
+	written, looks := map[int]string{}, 0
+	ta.jit = func(pid int) *sample.ImageID {
+		looks++
+		if written[pid] == "" {
+			return nil
+		}
+		return &sample.ImageID{Path: written[pid]}
+	}
+	anon := func(pid int, time uint64) []byte { return rawMmap(pid, time, 0x2000, 0x1000, 0, "//anon") }
+	feed(t, ta, [][]byte{anon(1, 10), rawMmap(1, 10, 0x3000, 0x1000, 0, "[vdso]"), rawSample(1, 20, 0x2010), rawSample(1, 21, 0x2010), rawSample(1, 22, 0x3000), rawSample(1, 23, 0x9000)})
+	if got := places(ta.counts); got != "anonymous memory 2, unmapped 1, vdso 1" || looks != 1 {
+		t.Errorf("without a map: %s, looked for %d times", got, looks)
+	}
+	written[1] = "/tmp/perf-1.map"
+	late := uint64(21 + lookAgain)
+	feed(t, ta, [][]byte{rawSample(1, late, 0x2010), rawSample(1, late+1, 0x2020)})
+	if got, want := places(ta.counts), "/tmp/perf-1.map+2010 1, /tmp/perf-1.map+2020 1, anonymous memory 2, unmapped 1, vdso 1"; got != want || looks != 2 {
+		t.Errorf("with a map: %s, want %s, looked for %d times", got, want, looks)
+	}
+	delete(written, 1)
+	feed(t, ta, [][]byte{
+		raw(typeFork, 0, 2, 1, 2, 1, late+2, id(1, late+2)), rawSample(2, late+3, 0x2010),
+		rawSample(1, late+3, 0x2020), // though the map cannot be found any more
+		raw(typeExit, 0, 1, 1, 1, 1, late+4, id(1, late+4)),
+		raw(typeFork, 0, 1, 2, 1, 2, late+5, id(1, late+5)), rawSample(1, late+6, 0x2010),
+	})
+	written[2] = "/tmp/perf-2.map"
+	feed(t, ta, [][]byte{raw(typeComm, miscCommExec, 2, 2, "b", id(2, late+7)), anon(2, late+8), rawSample(2, late+9, 0x2010)})
+	if got, want := places(ta.counts), "/tmp/perf-1.map+2010 1, /tmp/perf-1.map+2020 2, /tmp/perf-2.map+2010 1, anonymous memory 4, unmapped 1, vdso 1"; got != want {
+		t.Errorf("after a fork and an exec: %s, want %s", got, want)
+	}
+}
+
 // TestBegan: threads that begin are counted, those of a process like processes, and ends and execs are not.
 func TestBegan(t *testing.T) {
 	ta := newTally()
