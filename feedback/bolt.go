@@ -86,7 +86,7 @@ func writeBOLT(w io.Writer, v *view) (BOLTStats, error) {
 		b.stats.Skipped[SkipName] = len(b.left)
 	}
 	if len(b.counts) == 0 {
-		return b.stats, fmt.Errorf("bolt: %s: no edges%s: %w", v.ID, b.stats.Skipped, ErrEmpty)
+		return b.stats, b.stats.Skipped.empty("bolt: %s: no edges", v.ID)
 	}
 	err := b.write(w)
 	return b.stats, err

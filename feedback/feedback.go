@@ -25,19 +25,37 @@ type Reason string
 // Skipped counts what was left out, by reason.
 type Skipped map[Reason]int
 
-// String says what was left out most, for an error: " (3 calls that do not
-// return)". It is empty if nothing was.
-func (s Skipped) String() string {
-	most := Reason("")
+// most returns the reason for which most was left out; "" if nothing was.
+func (s Skipped) most() (most Reason) {
 	for _, why := range sortedKeys(s, cmp.Compare) {
 		if s[why] > s[most] {
 			most = why
 		}
 	}
-	if most == "" {
-		return ""
+	return most
+}
+
+// An Empty is the error of a profile that would hold nothing; it wraps ErrEmpty.
+type Empty struct {
+	What string // what there is nothing of
+	Why  Reason // why most was left out; "" if nothing was
+	N    int    // how much that is
+}
+
+func (e *Empty) Error() string {
+	why := ""
+	if e.Why != "" {
+		why = fmt.Sprintf(" (%d %s)", e.N, e.Why)
 	}
-	return fmt.Sprintf(" (%d %s)", s[most], most)
+	return fmt.Sprintf("%s%s: %v", e.What, why, ErrEmpty)
+}
+
+func (e *Empty) Unwrap() error { return ErrEmpty }
+
+// empty returns the error of a profile for which nothing was left by s.
+func (s Skipped) empty(what string, args ...any) error {
+	why := s.most()
+	return &Empty{What: fmt.Sprintf(what, args...), Why: why, N: s[why]}
 }
 
 // A remainder is what a writer leaves out.

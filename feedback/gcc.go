@@ -166,7 +166,7 @@ func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 		}
 	}
 	if len(t.funcs) == 0 {
-		return GCCStats{}, fmt.Errorf("gcc: no function has both counts and lines%s: %w", t.skipped, ErrEmpty)
+		return GCCStats{}, t.skipped.empty("gcc: no function has both counts and lines")
 	}
 	st := GCCStats{Image: v.ID, Version: gcc, Procs: t.procs, Funcs: len(t.funcs), Skipped: t.skipped, Dropped: t.dropped, Executed: t.all}
 	for _, f := range t.funcs {

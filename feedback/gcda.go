@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -100,7 +99,7 @@ func gcda(v *view, notes []*gcov.Notes) ([]*gcov.Data, GCDAStats, error) {
 	}
 	st.Skipped, st.Dropped, st.Executed = a.skipped, a.dropped, a.all
 	if st.Funcs == 0 {
-		return nil, GCDAStats{}, fmt.Errorf("gcda: no function of the notes has lines that ran%s: %w", st.Skipped, ErrEmpty)
+		return nil, GCDAStats{}, st.Skipped.empty("gcda: no function of the notes has lines that ran")
 	}
 	return data, st, nil
 }

@@ -150,7 +150,7 @@ func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 	g.addCopies(opt.Round)
 	edges := g.kept()
 	if len(edges) == 0 {
-		return g.stats, fmt.Errorf("go: %s: no calls%s: %w", v.ID, g.stats.Skipped, ErrEmpty)
+		return g.stats, g.stats.Skipped.empty("go: %s: no calls", v.ID)
 	}
 	out := newPprof(v.ID)
 	out.p.Comments = []string{withCallers}

@@ -119,7 +119,7 @@ block x500
 		t.Fatal(err)
 	}
 	if stats.Skipped[SkipNoLine] != 0 || stats.Skipped[SkipLang] != 1 {
-		t.Errorf("left out%s", stats.Skipped)
+		t.Errorf("left out %v", stats.Skipped)
 	}
 	for e := range edgesOf(t, out.Bytes()) {
 		if strings.Contains(e, "stub") {

@@ -61,7 +61,7 @@ func WriteGoNames(w io.Writer, calls *sample.NamedCalls) (GoNamesStats, error) {
 	case len(calls.Calls) > 0 && !starts:
 		return stats, fmt.Errorf("go: no function has its first line, which go build counts lines from and refuses a profile without: %w: have the program's own runtime/pprof profiles sent, not those of a profiler that names functions later", ErrUnfit)
 	case len(edges) == 0:
-		return stats, fmt.Errorf("go: no calls%s: %w", stats.Skipped, ErrEmpty)
+		return stats, stats.Skipped.empty("go: no calls")
 	}
 	out := newPprof(sample.ImageID{Path: "[by functions and lines]"})
 	out.p.Comments = []string{withCallers, namesOnly}

@@ -243,7 +243,7 @@ func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 		return len(f.body) == 0 && len(f.inlined) == 0
 	})
 	if len(names) == 0 {
-		return fmt.Errorf("llvm: no function has both counts and lines%s: %w", l.stats.Skipped, ErrEmpty)
+		return l.stats.Skipped.empty("llvm: no function has both counts and lines")
 	}
 	l.stats.Funcs = len(names)
 	for _, name := range names {

@@ -181,6 +181,8 @@ func (c *cli) tellUnfit(src *input.Session, err error) error {
 	if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
 		if id, n := src.Unfound(); n > src.Profile.Samples.Used { // what was looked at instead is not what the user means
 			err = fmt.Errorf("%w; %s, which has %s of the samples, was not found: %w", err, report.Clean(id.Path), report.Share(n, src.Profile.Samples.Total), src.Missing(id))
+		} else {
+			err = emit.Advised(err)
 		}
 		return fail.Wrap(fail.Nothing, err)
 	}

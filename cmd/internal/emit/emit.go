@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -174,6 +175,15 @@ func leftOut(skipped feedback.Skipped, dropped map[feedback.Reason]float64, weig
 		return "; left out: " + strings.Join(parts, ", ") + ": nothing to do"
 	}
 	return "; left out: " + strings.Join(parts, ", ") + ": to have more, " + strings.Join(todo, ", and ")
+}
+
+// Advised returns err with what would have a profile hold something that would hold nothing, where that is known.
+func Advised(err error) error {
+	var empty *feedback.Empty
+	if errors.As(err, &empty) && feedbackAdvice[empty.Why] != "" {
+		return fmt.Errorf("%w: to have a profile, %s", err, feedbackAdvice[empty.Why])
+	}
+	return err
 }
 
 // addAdvice adds what to do to all that is to be done, unless that holds it: of two of which one begins as the other, the longer stays.

@@ -1,6 +1,8 @@
 package emit
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"backfeed/feedback"
@@ -38,6 +40,26 @@ func TestLeftOut(t *testing.T) {
 	} {
 		if got := leftOut(tt.skipped, tt.dropped, tt.weight); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestAdvised: a profile that would hold nothing is an error that says what to do, where something can be done.
+func TestAdvised(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("app: %w", &feedback.Empty{What: "bolt: app: no edges", Why: feedback.SkipNoSymbol, N: 201}),
+			"app: bolt: app: no edges (201 procedures without a symbol of their own): nothing to write: to have a profile, keep the symbol table: do not strip"},
+		{&feedback.Empty{What: "llvm: no function has both counts and lines", Why: feedback.SkipImageLines, N: 1},
+			"llvm: no function has both counts and lines (1 images without a line table): nothing to write: to have a profile, compile with -g, or have the debug file where --symfs looks"},
+		{&feedback.Empty{What: "go: app: no calls", Why: feedback.SkipAdded, N: 3}, "go: app: no calls (3 calls of the runtime that the compiler adds): nothing to write"},
+		{&feedback.Empty{What: "go: no calls"}, "go: no calls: nothing to write"},
+		{feedback.ErrUnfit, "not for this format"},
+	} {
+		if got := Advised(tt.err); got.Error() != tt.want || !errors.Is(got, tt.err) {
+			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
@@ -75,7 +76,7 @@ func (r *run) refresh(ctx context.Context) error {
 			}
 			files[i], err = r.make(o, ip)
 			if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
-				err = fail.Wrap(fail.Nothing, err)
+				err = fail.Wrap(fail.Nothing, emit.Advised(err))
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", o.Path, err)
