@@ -99,7 +99,7 @@ func gcda(v *view, notes []*gcov.Notes) ([]*gcov.Data, GCDAStats, error) {
 	}
 	st.Skipped, st.Dropped, st.Executed = a.skipped, a.dropped, a.all
 	if st.Funcs == 0 {
-		return nil, GCDAStats{}, st.Skipped.empty("gcda: no function of the notes has lines that ran")
+		return nil, st, st.Skipped.empty("gcda: %s: no function of the notes has lines that ran", v.ID)
 	}
 	return data, st, nil
 }

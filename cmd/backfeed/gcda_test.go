@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
 	testtool.Run(t, other, "gcc", "-O2", "-c", "x.c", "-fprofile-use=none", "-Wno-missing-profile", "-ftest-coverage")
 	none := filepath.Join(dir, "none")
 	code, _, errs := runCLI(t, "emit", "gcda", samples, "--notes", other, "-o", none)
-	if code != exitNothing || !strings.Contains(errs, "notes have to be of the recorded program's source") {
+	if code != exitNothing || !strings.Contains(errs, "notes have to be of the recorded program's source") || !strings.Contains(errs, "gcda: "+im.Path) {
 		t.Errorf("notes of another program: exit code %d: %s", code, errs)
 	}
 	if _, err := os.Lstat(none); err == nil {

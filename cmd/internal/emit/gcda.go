@@ -98,7 +98,7 @@ func readNotes(path string) (*gcov.Notes, error) {
 func GCDA(src *input.Session, notes []*gcov.Notes, dir string, opt Options) (files []output.File, summary []string, err error) {
 	data, st, err := feedback.GCDA(src.Profile, notes, feedback.GCDAOptions{Image: opt.Image})
 	if errors.Is(err, feedback.ErrEmpty) {
-		err = fmt.Errorf("%w; notes have to be of the recorded program's source, built by the same gcc with the same options", err)
+		err = fmt.Errorf("%w; notes have to be of the recorded program's source, built by the same gcc with the same options%s", err, instead(src, opt, st.Image))
 	}
 	if err != nil {
 		return nil, nil, err

@@ -26,8 +26,26 @@ const littleTime, muchTime = 0.1, 0.2
 // format's choice, of a program that its compiler did not make, may be a library of the system. Who names an image, of a
 // store of many programs, knows that the others have time too.
 func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []string {
-	if opt.Image != "" {
+	share, where := outside(src, opt, about)
+	if share == "" {
 		return nil
+	}
+	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", share, where)}
+}
+
+// instead is elsewhere for an image of which there is no profile.
+func instead(src *input.Session, opt Options, id sample.ImageID) string {
+	share, where := outside(src, opt, []sample.ImageID{id})
+	if share == "" {
+		return ""
+	}
+	return fmt.Sprintf("; %s has %s of the samples%s", id.Path, share, where)
+}
+
+// outside returns the share of the samples that is in the images, and where the others are, if that is worth saying.
+func outside(src *input.Session, opt Options, about []sample.ImageID) (share, where string) {
+	if opt.Image != "" {
+		return "", ""
 	}
 	var all, in uint64
 	others := map[string]uint64{} // by image, "" is the kernel
@@ -46,22 +64,21 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 		others[""] += c.Lost[sample.LostKernel]
 	}
 	little, more := float64(in) < littleTime*float64(all), false
-	var where []string
 	for _, path := range report.MostFirst(others) {
 		n := others[path]
 		switch {
 		case float64(n) < muchTime*float64(all):
 		case path == "":
-			where = append(where, fmt.Sprintf("; %s are in the kernel", report.Share(n, all)))
+			where += fmt.Sprintf("; %s are in the kernel", report.Share(n, all))
 		default:
 			more = more || n > in || 2*n >= in && isProgram(src, path, about) || isLibrary(about) && !isSharedName(path)
-			where = append(where, fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), path, remedy(src, path)))
+			where += fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), path, remedy(src, path))
 		}
 	}
 	if !little && !more {
-		return nil
+		return "", ""
 	}
-	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", report.Share(in, all), strings.Join(where, ""))}
+	return report.Share(in, all), where
 }
 
 // lostProgram is the error of a format's own choice of a Go program where another program has more samples and its file is gone:

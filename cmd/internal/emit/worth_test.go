@@ -83,4 +83,11 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
+	const chosen = "; /bin/app has 16.7% of the samples; 57.4% are in /lib/libz.so, of which --image /lib/libz.so would have it; 25.9% are in the kernel"
+	if got := instead(of(9, 31, 14), Options{}, app); got != chosen {
+		t.Errorf("nothing of an image that was chosen: %q, want %q", got, chosen)
+	}
+	if got := instead(of(9, 31, 14), Options{Image: "/bin/app"}, app) + instead(of(40, 31, 0), Options{}, app); got != "" {
+		t.Errorf("nothing of an image that was meant: %q, want nothing", got)
+	}
 }
