@@ -118,8 +118,11 @@ func (c *climber) climb(at caller, up int) belief {
 	var sum, variance float64
 	for _, from := range callers {
 		by := c.entered(from, up-1)
+		if !by.ok {
+			return belief{}
+		}
 		p, err := from.image.Image.Proc(from.sym)
-		if !by.ok || err != nil {
+		if err != nil {
 			return belief{}
 		}
 		once, looped := c.links.callsOf(from.image, p, at.start())
