@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,8 @@ const SkipNoNotes Reason = "instructions whose lines no notes have"
 // gcc profiles a function's own flow graph, which notes have with the lines of its blocks. The code that became of it is a
 // procedure, or stands wherever the function was inlined later: each of these copies says how often lines ran. Lines that one block
 // alone has tell of it; of others, the blocks of the graph are assigned to the calls that were inlined into it (see placed), and to the
-// blocks of the code so that flow agrees. Then infer.Fit finds the executions of all arcs of a copy, and those of all copies add up.
+// blocks of the code so that flow agrees. Then infer.Fit finds the executions of all arcs of a copy, and those of all copies add up. How often
+// a copy that was inlined later was entered tells how often its call was made, where the code has nothing of the call's line.
 //
 // Functions that gcc inlined before it profiles have no graph of their own: their lines are in the graphs of their callers.
 func GCDA(p *infer.Profile, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data, GCDAStats, error) {
@@ -67,9 +69,10 @@ func gcda(v *view, notes []*gcov.Notes) ([]*gcov.Data, GCDAStats, error) {
 		data[i] = gcov.NewData(n)
 		st.Version = n.Version
 	}
-	for _, c := range a.charts {
+	all := a.flows()
+	for i, c := range a.charts {
 		st.Functions++
-		flows := c.flows()
+		flows := all[i]
 		if flows == nil {
 			continue
 		}
@@ -112,6 +115,7 @@ type archive struct {
 	own    map[objectFunction][]*chart    // those with a mangled name, by image.OwnName: gcc's DWARF has no other of what is not linked
 	owns   map[string]string              // image.OwnName, by what was asked
 	wrote  map[string]map[sourceLine]bool // lines of functions, by Frame.Func, that the code has
+	does   map[string]bool                // functions that do more than call others that are inlined
 	early  map[inlinedIn]bool             // what inlined has found
 }
 
@@ -158,17 +162,25 @@ type blockLine struct {
 // A copyOf is code of a function in one place: out of line, or inlined into others.
 type copyOf struct {
 	at     map[position]map[image.Addr]float64 // executions of the blocks of code that have the line
+	does   map[position]map[image.Addr]bool    // blocks in which an instruction of the line does more than fetch a value
 	chosen map[position]map[image.Addr]bool    // blocks in which an instruction of the line chooses
 	paths  map[position][]int                  // of these and of the calls around: the lines of calls, outermost first, and the line
-	calls  map[position]map[string]float64     // executions of call instructions, by the name of what is called
+	calls  map[position]map[string]float64     // executions of calls, by the name of what is called
+	sites  map[sourceLine]bool                 // of calls that were inlined after notes were made
+
+	// Of one that was inlined into others after notes were made: what is called there, where that is in these, and how deep they are.
+	name    string
+	site    position
+	callers []*copyOf
+	depth   int
 }
 
 func newCopy() *copyOf {
-	return &copyOf{at: map[position]map[image.Addr]float64{}, chosen: map[position]map[image.Addr]bool{}, paths: map[position][]int{},
-		calls: map[position]map[string]float64{}}
+	return &copyOf{at: map[position]map[image.Addr]float64{}, does: map[position]map[image.Addr]bool{}, chosen: map[position]map[image.Addr]bool{}, paths: map[position][]int{},
+		calls: map[position]map[string]float64{}, sites: map[sourceLine]bool{}}
 }
 
-// called adds n executions of a call instruction.
+// called adds n executions of a call.
 func (of *copyOf) called(at position, name string, n float64) {
 	if of.calls[at] == nil {
 		of.calls[at] = map[string]float64{}
@@ -206,7 +218,7 @@ func (of *copyOf) replaced(at position) bool {
 
 func newArchive(notes []*gcov.Notes) *archive {
 	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}, own: map[objectFunction][]*chart{}, owns: map[string]string{},
-		wrote: map[string]map[sourceLine]bool{}, early: map[inlinedIn]bool{}}
+		wrote: map[string]map[sourceLine]bool{}, does: map[string]bool{}, early: map[inlinedIn]bool{}}
 	for i, n := range notes {
 		for k := range n.Functions {
 			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, calls: map[sourceLine][]int{}, copies: map[string]*copyOf{}, first: math.MaxInt}
@@ -256,22 +268,27 @@ func stem(path string) string {
 func (a *archive) sees(v *view, r *infer.Result) {
 	for i := range r.Proc.Blocks {
 		for _, in := range v.code.Insts(&r.Proc.Blocks[i]) {
-			for _, f := range v.lines.Frames(in.Addr) {
+			for k, f := range framesOf(v, in.Addr) {
 				if a.wrote[f.Func] == nil {
 					a.wrote[f.Func] = map[sourceLine]bool{}
 				}
 				a.wrote[f.Func][sourceLine{filepath.Base(f.File), f.Line}] = true
+				if k == 0 {
+					a.does[f.Func] = true
+				}
 			}
 		}
 	}
 }
 
-// inlined reports whether some functions were inlined into that of a chart before notes were made: its graph has lines of each.
+// inlined reports whether some functions were inlined into that of a chart before notes were made: its graph has lines of each. Of one that
+// does nothing but call what is inlined there, notes may have no line.
 func (a *archive) inlined(frames []image.Frame, c *chart) bool {
 	for _, f := range frames {
 		at := inlinedIn{f.Func, c}
 		early, ok := a.early[at]
 		if !ok {
+			early = !a.does[f.Func]
 			for line := range a.wrote[f.Func] {
 				early = early || len(c.blocks[line]) > 0
 			}
@@ -311,7 +328,7 @@ func (a *archive) proc(v *view, r *infer.Result) {
 		insts := v.code.Insts(b)
 		chose := image.Frame{} // where the instruction before is from, if it chooses
 		for k, in := range insts {
-			frames := v.lines.Frames(in.Addr)
+			frames := framesOf(v, in.Addr)
 			before := chose
 			chose = image.Frame{}
 			if chooses(v.code, insts[k:]) { // whether the line of an assignment ran, nobody knows
@@ -328,11 +345,26 @@ func (a *archive) proc(v *view, r *infer.Result) {
 				a.skip(SkipNoInstLine, r.Block[i].N)
 				continue
 			}
-			if !a.inst(object, piece, frames, b.Start, r.Block[i].N) && !a.braces(object, frames[0]) {
+			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, fetches(v.code, in)) && !a.braces(object, frames[0]) {
 				a.skip(SkipNoNotes, r.Block[i].N)
 			}
 		}
 	}
+}
+
+// framesOf returns the frames of an instruction. A part that gcc split off a function and put back is of a call that the source does not have: on the
+// line where the function begins, to itself.
+func framesOf(v *view, at image.Addr) []image.Frame {
+	frames := v.lines.Frames(at)
+	back := func(f, around image.Frame) bool {
+		return f.Func == around.Func && around.Line == around.StartLine && around.Line != 0
+	}
+	for k := 1; k < len(frames); k++ {
+		if back(frames[k-1], frames[k]) {
+			return slices.CompactFunc(slices.Clone(frames), back)
+		}
+	}
+	return frames
 }
 
 // braces reports whether an instruction is of a line on which its function begins or ends.
@@ -341,14 +373,33 @@ func (a *archive) braces(object string, f image.Frame) bool {
 	return len(a.graphs(object, image.SourceName(f.Func), func(c *chart) bool { return c.braces(at) })) > 0
 }
 
-// inst adds that an instruction of a block of an object's code ran n times.
-func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64) bool {
+// fetches reports whether an instruction does nothing but bring a value into a register. Compilers have what several lines need fetched once, by
+// the line of one of them, before the branch that they lie behind.
+func fetches(c code, in image.Inst) bool {
+	if in.Class&(image.Store|image.Jump|image.DirCall|image.IndCall) != 0 {
+		return false
+	}
+	switch c.Operands(in).Op {
+	case image.OpNone, image.OpMove, image.OpVectorMove:
+		return true
+	}
+	return false
+}
+
+// inst adds that an instruction of a block of an object's code ran n times, which only fetches a value or does more.
+func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, fetches bool) bool {
 	at, of := a.copiesOf(object, piece, frames)
 	for _, c := range of {
 		if c.at[at] == nil {
 			c.at[at] = map[image.Addr]float64{}
 		}
 		c.at[at][block] = n
+		if !fetches {
+			if c.does[at] == nil {
+				c.does[at] = map[image.Addr]bool{}
+			}
+			c.does[at][block] = true
+		}
 	}
 	return len(of) > 0
 }
@@ -366,7 +417,7 @@ func (a *archive) choice(object, piece string, frames []image.Frame, block image
 
 // call adds a call instruction of an object's code.
 func (a *archive) call(v *view, r *infer.Result, call *image.Call, object, piece string) {
-	frames := v.lines.Frames(call.Site)
+	frames := framesOf(v, call.Site)
 	if r.Block[call.Block].Conf == infer.None || call.Cond || len(frames) == 0 || frames[0].Line == 0 || ownPart(call.Target, frames[0].Func) {
 		return
 	}
@@ -400,9 +451,13 @@ func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at posit
 	at.within = callLines(frames[1 : k+1])
 	for _, c := range of {
 		if c.copies[key] == nil {
-			c.copies[key] = newCopy()
-			if k+1 < len(frames) {
-				a.copiesOf(object, piece, frames[k+1:]) // the line of the call is a place of its own
+			made := newCopy()
+			if c.copies[key] = made; k+1 < len(frames) {
+				made.name, made.depth = frames[k].Func, len(frames)-1-k
+				made.site, made.callers = a.copiesOf(object, piece, frames[k+1:]) // the line of the call is a place of its own
+				for _, caller := range made.callers {
+					caller.sites[made.site.line] = true
+				}
 			}
 		}
 		c.copies[key].path(at, frames[:k+1])
@@ -489,23 +544,42 @@ func graphsIn(named map[objectFunction][]*chart, object, name string, are func(*
 	return nil
 }
 
-// flows returns executions of all arcs, of all copies together; nil if nothing is known of any.
-func (c *chart) flows() []float64 {
-	if len(c.copies) == 0 {
-		return nil
+// flows returns executions of all arcs of each chart, of all copies together; nil of one of whose copies nothing is known. What was inlined
+// comes before what it was inlined into: how often it was entered tells how often the call was made.
+func (a *archive) flows() [][]float64 {
+	type fit struct {
+		chart int
+		of    *copyOf
+		by    float64
 	}
-	g := infer.NewGraph(c.fn.Blocks, c.edges())
-	if g == nil {
-		return nil
-	}
-	sum := make([]float64, len(c.fn.Arcs))
-	most, by := c.heaviest()
-	for _, of := range most {
-		for i, n := range c.fit(g, of) {
-			sum[i] += n * by
+	var fits []fit
+	graphs, sums := make([]*infer.Graph, len(a.charts)), make([][]float64, len(a.charts))
+	for i, c := range a.charts {
+		if len(c.copies) == 0 {
+			continue
+		}
+		if graphs[i] = infer.NewGraph(c.fn.Blocks, c.edges()); graphs[i] == nil {
+			continue
+		}
+		sums[i] = make([]float64, len(c.fn.Arcs))
+		most, by := c.heaviest()
+		for _, of := range most {
+			fits = append(fits, fit{i, of, by})
 		}
 	}
-	return sum
+	slices.SortStableFunc(fits, func(a, b fit) int { return cmp.Compare(b.of.depth, a.of.depth) })
+	for _, f := range fits {
+		arcs, entered := a.charts[f.chart].fit(graphs[f.chart], f.of)
+		for i, n := range arcs {
+			sums[f.chart][i] += n * f.by
+		}
+		for _, caller := range f.of.callers {
+			if entered > 0 && len(caller.at[f.of.site]) == 0 { // else its line tells
+				caller.called(f.of.site, f.of.name, entered)
+			}
+		}
+	}
+	return sums
 }
 
 // What control is guessed to divide by, where nothing tells: of two sides of a branch, how often one runs for each time that the other does.
@@ -532,6 +606,7 @@ func (c *chart) edges() []infer.GraphEdge {
 		for at := range of.at {
 			wrote[at.line] = true
 		}
+		maps.Copy(wrote, of.sites)
 	}
 	lines, code := make([]bool, c.fn.Blocks), make([]bool, c.fn.Blocks)
 	for _, l := range c.lines {
@@ -591,8 +666,8 @@ func (c *chart) heaviest() (most []*copyOf, by float64) {
 // assignments is how often blocks that share lines are assigned anew. sharedWeight is what such a one weighs.
 const assignments, sharedWeight = 4, 0.8
 
-// fit returns the executions of all arcs by one copy.
-func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
+// fit returns the executions of all arcs by one copy, and how often lines say that it was entered; 0 where they do not.
+func (c *chart) fit(g *infer.Graph, of *copyOf) (arcs []float64, entered float64) {
 	seen := map[int][]float64{} // by block: what lines say that it has alone
 	counts := map[position][]float64{}
 	of, blocks := c.placed(of)
@@ -603,7 +678,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 		}
 		for _, k := range sortedKeys(of.at[at], cmp.Compare) {
 			most = max(most, of.at[at][k])
-			if len(blocks[at]) == 1 && of.chosen[at][k] {
+			if len(blocks[at]) == 1 && (of.chosen[at][k] || len(of.does[at]) > 0 && !of.does[at][k]) {
 				continue
 			}
 			counts[at] = append(counts[at], of.at[at][k])
@@ -614,13 +689,19 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 	}
 	for _, at := range sortedKeys(of.calls, comparePositions) {
 		calls := slices.DeleteFunc(slices.Clone(c.calls[at.line]), func(b int) bool { return !slices.Contains(blocks[at], b) })
+		if len(calls) == 0 { // what is called does not end the program
+			calls = blocks[at]
+		}
 		if n := of.callsOf(at); len(calls) == 1 {
 			seen[calls[0]] = append(seen[calls[0]], n)
 			most = max(most, n)
 		}
 	}
 	if most == 0 {
-		return nil
+		return nil, 0
+	}
+	if b := c.begins(func(b int) bool { return seen[b] != nil }); b >= 0 {
+		entered = median(seen[b])
 	}
 	var sure []infer.Seen
 	for _, b := range sortedKeys(seen, cmp.Compare) {
@@ -659,7 +740,25 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) []float64 {
 		}
 		f.Search(all)
 	}
-	return f.Edges()
+	return f.Edges(), entered
+}
+
+// begins returns the first block which runs each time that the function is entered, and no other time, and is asked for; -1 if there is none.
+func (c *chart) begins(asked func(block int) bool) int {
+	outs, ins := make([][]int, c.fn.Blocks), make([]int, c.fn.Blocks)
+	for _, a := range c.fn.Arcs {
+		if a.Flags&gcov.Fake == 0 {
+			outs[a.From] = append(outs[a.From], a.To)
+			ins[a.To]++
+		}
+	}
+	b := gcov.Entry
+	for len(outs[b]) == 1 && ins[outs[b][0]] == 1 {
+		if b = outs[b][0]; asked(b) {
+			return b
+		}
+	}
+	return -1
 }
 
 func compareLines(a, b sourceLine) int {

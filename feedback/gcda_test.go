@@ -150,6 +150,33 @@ func TestGCDA(t *testing.T) {
 			notes: []string{"func g 4\n0>2 2>3 3>1\n2: 98 31\n3: 101\nfunc k 3\n0>2 2>1\n2: 31 42"}, want: []string{"10 10 10", "500 500"},
 		},
 		{
+			name:  "a call that was inlined later ran as often as that begins, where the code has nothing of its line",
+			text:  "func h@30\nproc g@90 x100\nblock x100\ng:98\nblock x10\nh:31<g:99\nblock x500\nh:32<g:99\nblock x100\ng:101",
+			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 4>1\n2: 98\n3: 99\n4: 101\nfunc h 5\n0>2 2>3 3>3 3>4 4>1\n2: 31\n3: 32\n4: 33"},
+			want:  []string{"100 10 90 10 100", "10 10 490 10 10"},
+		},
+		{
+			name:  "else as often as that",
+			text:  "func h@30\nproc g@90 x100\nblock x100\ng:98\nblock x20\ng:99\nblock x10\nh:31<g:99\nblock x100\ng:101",
+			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 4>1\n2: 98\n3: 99\n4: 101\nfunc h 3\n0>2 2>1\n2: 31"},
+			want:  []string{"100 20 80 20 100", "10 10"},
+		},
+		{
+			name:  "what only calls what is inlined has no lines, and is in the graph of what it was inlined into first",
+			text:  "func h@30\nfunc k@40\nfunc m@50\nproc g@90 x100\nblock x100\ng:98\nh:31<k:41<m:51<g:99\nm:52<g:99",
+			notes: []string{"func g 3\n0>2 2>1\n2: 98 31\nfunc m 4\n0>2 2>3 3>1\n2: 31\n3: 52"}, want: []string{"100 100", "100 100 100"},
+		},
+		{
+			name:  "a part that was split off and put back is no call",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x1\nf:12<f:10\nblock x99\nf:13",
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>1 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 1 99 1 99"},
+		},
+		{
+			name:  "a value may be fetched before the branch that its line lies behind",
+			text:  "proc f@10 x100\nblock x100\nf:12\nf:11 compares\nblock x20\nf:12 computes\nblock x100\nf:13",
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 20 80 20 100"},
+		},
+		{
 			name:  "what is not a whole execution is no function that never runs",
 			text:  "proc f@10 x0.2\nblock x0.2\nf:11\nblock x0.2\nf:12\nproc g@20 x5\nblock x5\ng:21",
 			notes: []string{aLoop + "\nfunc g 3\n0>2 2>1\n2: 21"}, want: []string{"-", "5 5"},

@@ -82,6 +82,13 @@ func (of *copyOf) together() *copyOf {
 			whole.at[at][b] = max(whole.at[at][b], n)
 		}
 	}
+	for at, blocks := range of.does {
+		at.within = ""
+		if whole.does[at] == nil {
+			whole.does[at] = map[image.Addr]bool{}
+		}
+		maps.Copy(whole.does[at], blocks)
+	}
 	for at, blocks := range of.chosen {
 		at.within = ""
 		if whole.chosen[at] == nil {

@@ -19,8 +19,8 @@ import (
 //	proc NAME@LINE xN [FLAG]  a procedure with N entries, and its function
 //	block xN [CONFIDENCE] [ends]
 //	                          a block that ran N times; medium confidence; it ends in a call that does not return
-//	[LABEL=]FRAMES [sN] [compares] [chooses] [readsN] [writesN] [jumps] [call|tail TARGET xN [CONFIDENCE]]
-//	                          an instruction of 4 bytes with N samples: a comparison, a conditional move, or a jump;
+//	[LABEL=]FRAMES [sN] [compares] [chooses] [computes] [readsN] [writesN] [jumps] [call|tail TARGET xN [CONFIDENCE]]
+//	                          an instruction of 4 bytes with N samples: a comparison, a conditional move, an addition, or a jump, else a fetch;
 //	                          it reads and writes general registers by number
 //	edge I>J KIND xN          between the last proc's blocks, counted from 0
 //
@@ -155,9 +155,9 @@ func (p *program) inst(f []string) error {
 			in.Class |= image.Compare
 		case w == "jumps":
 			in.Class |= image.Jump
-		case w == "chooses":
+		case w == "chooses", w == "computes":
 			o := p.operands[p.next]
-			o.Op = image.OpSelect
+			o.Op = map[string]image.Op{"chooses": image.OpSelect, "computes": image.OpALU}[w]
 			p.operands[p.next] = o
 		case strings.HasPrefix(w, "reads"), strings.HasPrefix(w, "writes"):
 			o := p.operands[p.next]
