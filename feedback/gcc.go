@@ -68,7 +68,7 @@ type GCCStats struct {
 // several (auto-profile.cc): its lines have but one. One that is known not to run
 // has a count of 0; one of which nothing is known is not there. One that was compiled to
 // nothing but a conditional move, and what that chooses between, has half the count of its block. One that ran, of which a part
-// leads to a call that does not return and hardly ran, is not there.
+// leads to a call that does not return, or is a call that the line branches to, and hardly ran, is not there.
 func WriteGCC(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GCCOptions) (GCCStats, error) {
 	v, err := viewForGCC(p, rec, opt.Image, "gcc")
 	if err != nil {

@@ -56,6 +56,19 @@ func TestWriteGCC(t *testing.T) {
 			want: map[string]string{"f": "1=900 2=900"},
 		},
 		{
+			// push(x) { if (size == room) grow(); data[size++] = x; }, a line that is a check, a call and what follows.
+			name: "gcc 12 is not told of a line that ran, if it branches to a call of its own that hardly ran", gcc: 12,
+			text: "func push@30\nproc grow@40 x1\nblock x1\ngrow:41\nproc f@10 x900\nblock x900\nf:11\npush:31<f:12\nblock x1\npush:31.1<f:12 call grow x1\nblock x900\npush:31.2<f:12\nf:13\n" +
+				"edge 0>1 fallthrough x1\nedge 0>2 taken x899\nedge 1>2 fallthrough x1",
+			want: map[string]string{"f": "1=900 3=900 2:push()", "grow": "1=1"},
+		},
+		{
+			name: "but if the call ran, or a branch of another line leads to it", gcc: 12,
+			text: "func push@30\nproc grow@40 x90\nblock x90\ngrow:41\nproc f@10 x900\nblock x900\npush:31<f:12\nblock x90\npush:31<f:12 call grow x90\nblock x900\nf:13\nf:14\nblock x0\nf:13 call grow x0\nblock x900\nf:13\n" +
+				"edge 0>1 fallthrough x90\nedge 0>2 taken x810\nedge 1>2 fallthrough x90\nedge 2>3 fallthrough x0\nedge 2>4 taken x900\nedge 3>4 fallthrough x0",
+			want: map[string]string{"f": "3=900 4=900 2:push(1=900)", "grow": "1=90"},
+		},
+		{
 			// if (i < 0) i += n: the sum is computed each time, and selected.
 			name: "so did what was computed for the choice alone", gcc: 12,
 			text: "proc f@10 x1\nblock x8\nf:11 reads1 writes4\nf:12 reads4 writes4\nf:12 compares reads1 writes32\nf:12 reads4 writes2\nf:12 chooses reads32 reads2 reads3 writes3",

@@ -39,7 +39,7 @@ type function struct {
 	calls   map[spot]map[string]uint64 // executions of calls, by callee
 	inlined map[inlinedCall]*function
 
-	ends map[spot]uint64 // executions in blocks that control does not come back from, where dialect.mixes
+	asides map[spot]uint64 // executions of the parts of lines that unmix asks for, where dialect.mixes
 
 	checksum uint64 // of the control flow, where spots are probes: their IDs are the offsets
 }
@@ -157,8 +157,10 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 		f.head += whole(r.Entries.N)
 	}
 	var ends []bool
+	var calls map[image.Addr]bool
 	if d.mixes {
 		ends = r.Proc.Doomed(func(b *image.Block) bool { return b.Exit == image.NoReturn })
+		calls = d.chosenCalls(r.Proc)
 	}
 	for i := range r.Proc.Blocks {
 		if r.Block[i].Conf == infer.None {
@@ -175,7 +177,7 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 			if d.doubts && doubted[k] {
 				times /= 2
 			}
-			d.inst(f, in, times, d.mixes && ends[i])
+			d.inst(f, in, times, d.mixes && (ends[i] || calls[in.Addr]))
 		}
 	}
 	for i := range r.Proc.Calls {
@@ -202,10 +204,11 @@ func chooses(c code, insts []image.Inst) bool {
 const mixed = 64
 
 // unmix leaves out the lines of which one part runs, and another, which has the same count for a compiler that has one for each
-// line, leads to a call that does not return, and hardly ran: checks that macros make, `if (top >= end) fail();`. gcc would take the
-// failure for what happens each time; without a count, what is around it says that it does not.
+// line, hardly ran, and leads to a call that does not return, or is a call that the line itself branches to: checks that macros make,
+// `if (top >= end) fail();`, and containers, `if (size == room) grow(); data[size++] = x;`. gcc would take the call for what happens
+// each time; without a count, what is around it says that it does not.
 func (f *function) unmix() {
-	for at, n := range f.ends {
+	for at, n := range f.asides {
 		if f.body[at]/mixed > n {
 			delete(f.body, at)
 		}
@@ -213,6 +216,22 @@ func (f *function) unmix() {
 	for _, g := range f.inlined {
 		g.unmix()
 	}
+}
+
+// chosenCalls returns the calls that a branch of their own line leads to.
+func (d *treeDecoder) chosenCalls(p *image.Proc) map[image.Addr]bool {
+	chosen := map[image.Addr]bool{}
+	for _, c := range p.Calls {
+		frames := d.lines.Frames(c.Site)
+		chosen[c.Site] = slices.ContainsFunc(p.Blocks[c.Block].In, func(e int) bool {
+			from := &p.Blocks[p.Edges[e].From]
+			return len(from.Out) > 1 && slices.EqualFunc(frames, d.lines.Frames(from.Last), func(a, b image.Frame) bool {
+				a.Disc, b.Disc = 0, 0
+				return a == b
+			})
+		})
+	}
+	return chosen
 }
 
 // Who reads a register, of the instructions of a block from one on, until it is written anew.
@@ -270,8 +289,8 @@ func (d *treeDecoder) conditional(insts []image.Inst) []bool {
 	return is
 }
 
-// inst adds n executions of an instruction, of a block that control does not come back from if ends is set.
-func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, ends bool) {
+// inst adds n executions of an instruction, of a part of its line that unmix asks for if aside is set.
+func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, aside bool) {
 	frames := d.lines.Frames(in.Addr)
 	if len(frames) == 0 {
 		d.skip(SkipNoInstLine, float64(n))
@@ -288,11 +307,11 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, ends bool) {
 	}
 	at, copies := d.spot(frames[0])
 	f.body[at] = max(f.body[at], n*copies)
-	if ends {
-		if f.ends == nil {
-			f.ends = map[spot]uint64{}
+	if aside {
+		if f.asides == nil {
+			f.asides = map[spot]uint64{}
 		}
-		f.ends[at] = max(f.ends[at], n*copies)
+		f.asides[at] = max(f.asides[at], n*copies)
 	}
 }
 
