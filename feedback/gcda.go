@@ -374,7 +374,7 @@ func (a *archive) braces(object string, f image.Frame) bool {
 }
 
 // fetches reports whether an instruction does nothing but bring a value into a register. Compilers have what several lines need fetched once, by
-// the line of one of them, before the branch that they lie behind.
+// the line of one of them, before the branch that they follow.
 func fetches(c code, in image.Inst) bool {
 	if in.Class&(image.Store|image.Jump|image.DirCall|image.IndCall) != 0 {
 		return false
@@ -769,10 +769,11 @@ func comparePositions(a, b position) int {
 	return cmp.Or(compareLines(a.line, b.line), cmp.Compare(a.within, b.within))
 }
 
-// median sorts n, and returns the middle one, of two the larger.
+// median sorts n, and returns the middle one, of two the smaller: where compilers join code of several lines, or compute values early, one line has
+// executions of others.
 func median(n []float64) float64 {
 	slices.Sort(n)
-	return n[len(n)/2]
+	return n[(len(n)-1)/2]
 }
 
 // outOfOrder is what it costs to assign the first block to the last code, as a logarithm of executions. mostCosts is how many costs of

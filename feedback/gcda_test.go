@@ -172,7 +172,7 @@ func TestGCDA(t *testing.T) {
 			notes: []string{"func f 5\n0>2 2>3 2>4 3>1 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 1 99 1 99"},
 		},
 		{
-			name:  "a value may be fetched before the branch that its line lies behind",
+			name:  "a value may be fetched before the branch that its line follows",
 			text:  "proc f@10 x100\nblock x100\nf:12\nf:11 compares\nblock x20\nf:12 computes\nblock x100\nf:13",
 			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 20 80 20 100"},
 		},
