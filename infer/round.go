@@ -180,27 +180,23 @@ func (q *problem) ran(arcs []arc) {
 		}
 	}
 	outside := int32(f.blocks)
-	var out [][]int
-	through := func(from, b int32) {
-		if out == nil {
-			out = leaving(arcs, f.blocks+1)
-		}
-		for _, path := range [...][]int{route(arcs, out, from, b), route(arcs, out, b, outside)} {
-			for _, j := range path {
-				arcs[j].n++
-				if a := arcs[j].from; a != outside {
-					n[a]++
-				}
+	add := func(path []int) {
+		for _, j := range path {
+			arcs[j].n++
+			if from := arcs[j].from; from != outside {
+				n[from]++
 			}
 		}
 	}
+	paths := sync.OnceValue(func() *ways { return newWays(arcs, outside) })
 	most := -1
 	for b, samples := range q.samples {
 		if samples == 0 || never[b] {
 			continue
 		}
 		if n[b] == 0 {
-			through(outside, int32(b))
+			add(paths().to(int32(b)))
+			add(paths().from(int32(b)))
 		}
 		if most < 0 || samples > q.samples[most] {
 			most = b
@@ -210,8 +206,79 @@ func (q *problem) ran(arcs []arc) {
 	entries := arcs[len(f.outs):]
 	if most >= 0 && !never[f.entries[0]] && !slices.ContainsFunc(entries, func(a arc) bool { return a.n > 0 }) {
 		entries[0].n++
-		through(f.entries[0], int32(most))
+		add(route(arcs, leaving(arcs, f.blocks+1), f.entries[0], int32(most)))
+		add(paths().from(int32(most)))
 	}
+}
+
+// Ways are shortest paths to blocks from the outside, and from them to it: those that route returns, by one search for all blocks.
+type ways struct {
+	arcs    []arc
+	outside int32
+	in, out []int // by node: the last arc of the path to it, and the first of that from it
+}
+
+func newWays(arcs []arc, outside int32) *ways {
+	leaving, entering := leaving(arcs, int(outside)+1), make([][]int, outside+1)
+	for j, a := range arcs {
+		entering[a.to] = append(entering[a.to], j)
+	}
+	w := &ways{arcs: arcs, outside: outside}
+	w.in, _ = reach(outside, outside, leaving, func(j int) int32 { return arcs[j].to })
+	var nodes []int32
+	w.out, nodes = reach(outside, outside, entering, func(j int) int32 { return arcs[j].from })
+	left := make([]int, outside+1) // arcs of the path
+	for v := range left {
+		left[v] = -1
+	}
+	left[outside] = 0
+	for _, v := range nodes[1:] {
+		left[v] = left[arcs[w.out[v]].to] + 1
+	}
+	for _, v := range nodes[1:] {
+		// Of several shortest paths the one whose arcs are first among those that leave: a search from v finds it.
+		first := slices.IndexFunc(leaving[v], func(j int) bool { return left[arcs[j].to] == left[v]-1 })
+		w.out[v] = leaving[v][first]
+	}
+	return w
+}
+
+// to returns the arcs of the path from the outside to b.
+func (w *ways) to(b int32) (path []int) {
+	for b != w.outside {
+		path = append(path, w.in[b])
+		b = w.arcs[w.in[b]].from
+	}
+	return path
+}
+
+// from returns the arcs of the path from b to the outside.
+func (w *ways) from(b int32) (path []int) {
+	for b != w.outside {
+		path = append(path, w.out[b])
+		b = w.arcs[w.out[b]].to
+	}
+	return path
+}
+
+// reach returns for each node the arc by which a search from start comes to it first, -1 where it does not, and the nodes
+// that it comes to, in order. It ends at stop; where that is start, it finds all nodes. The arcs at each node are given,
+// and next returns where one leads.
+func reach(start, stop int32, arcs [][]int, next func(j int) int32) (via []int, nodes []int32) {
+	via = make([]int, len(arcs))
+	for v := range via {
+		via[v] = -1
+	}
+	nodes = []int32{start}
+	for i := 0; i < len(nodes) && via[stop] < 0; i++ {
+		for _, j := range arcs[nodes[i]] {
+			if w := next(j); via[w] < 0 && w != start {
+				via[w] = j
+				nodes = append(nodes, w)
+			}
+		}
+	}
+	return via, nodes
 }
 
 // leaving returns the arcs that leave each node.
@@ -226,21 +293,7 @@ func leaving(arcs []arc, nodes int) [][]int {
 // route returns the arcs of a shortest path. There is one: from every block the
 // outside can be reached, and every block from there.
 func route(arcs []arc, out [][]int, from, to int32) []int {
-	via := make([]int, len(out))
-	for i := range via {
-		via[i] = -1
-	}
-	work := []int32{from}
-	for len(work) > 0 && (via[to] < 0 && from != to) {
-		v := work[0]
-		work = work[1:]
-		for _, j := range out[v] {
-			if w := arcs[j].to; via[w] < 0 && w != from {
-				via[w] = j
-				work = append(work, w)
-			}
-		}
-	}
+	via, _ := reach(from, to, out, func(j int) int32 { return arcs[j].to })
 	var p []int
 	for v := to; v != from; v = arcs[via[v]].from {
 		p = append(p, via[v])
