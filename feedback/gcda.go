@@ -171,8 +171,19 @@ type copyOf struct {
 	// Of one that was inlined into others after notes were made: what is called there, where that is in these, and how deep they are.
 	name    string
 	site    position
-	callers []*copyOf
+	callers []caller
 	depth   int
+}
+
+// A caller is a copy into which others were inlined, and the graph that it is counted in.
+type caller struct {
+	*chart
+	*copyOf
+}
+
+// told reports whether lines say how often a call was made there: its own says so where one block alone has it.
+func (c caller) told(site position) bool {
+	return len(c.at[site]) > 0 && (len(c.chart.calls[site.line]) != 1 || len(c.blocks[site.line]) == 1)
 }
 
 func newCopy() *copyOf {
@@ -438,7 +449,7 @@ func ownPart(symbol, function string) bool {
 }
 
 // copiesOf returns the place of an instruction, and the copies that it belongs to.
-func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at position, copies []*copyOf) {
+func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at position, copies []caller) {
 	at.line = sourceLine{filepath.Base(frames[0].File), frames[0].Line}
 	of, k := a.owners(object, frames, at.line)
 	if len(of) == 0 {
@@ -455,13 +466,13 @@ func (a *archive) copiesOf(object, piece string, frames []image.Frame) (at posit
 			if c.copies[key] = made; k+1 < len(frames) {
 				made.name, made.depth = frames[k].Func, len(frames)-1-k
 				made.site, made.callers = a.copiesOf(object, piece, frames[k+1:]) // the line of the call is a place of its own
-				for _, caller := range made.callers {
-					caller.sites[made.site.line] = true
+				for _, c := range made.callers {
+					c.sites[made.site.line] = true
 				}
 			}
 		}
 		c.copies[key].path(at, frames[:k+1])
-		copies = append(copies, c.copies[key])
+		copies = append(copies, caller{c, c.copies[key]})
 	}
 	return at, copies
 }
@@ -562,24 +573,34 @@ func (a *archive) flows() [][]float64 {
 			continue
 		}
 		sums[i] = make([]float64, len(c.fn.Arcs))
-		most, by := c.heaviest()
+		most, rest, by := c.heaviest()
 		for _, of := range most {
 			fits = append(fits, fit{i, of, by})
+		}
+		for _, of := range rest {
+			of.enter(of.busiest())
 		}
 	}
 	slices.SortStableFunc(fits, func(a, b fit) int { return cmp.Compare(b.of.depth, a.of.depth) })
 	for _, f := range fits {
-		arcs, entered := a.charts[f.chart].fit(graphs[f.chart], f.of)
+		arcs, entered, ok := a.charts[f.chart].fit(graphs[f.chart], f.of)
 		for i, n := range arcs {
 			sums[f.chart][i] += n * f.by
 		}
-		for _, caller := range f.of.callers {
-			if entered > 0 && len(caller.at[f.of.site]) == 0 { // else its line tells
-				caller.called(f.of.site, f.of.name, entered)
-			}
+		if ok {
+			f.of.enter(entered)
 		}
 	}
 	return sums
+}
+
+// enter says how often a copy that was inlined later was entered: the call was made as often, if no line tells of that.
+func (of *copyOf) enter(n float64) {
+	for _, c := range of.callers {
+		if !c.told(of.site) {
+			c.called(of.site, of.name, n)
+		}
+	}
 }
 
 // What control is guessed to divide by, where nothing tells: of two sides of a branch, how often one runs for each time that the other does.
@@ -636,8 +657,8 @@ func (c *chart) edges() []infer.GraphEdge {
 // all copies together: BenchmarkGCDA searches in 3,000 for half a second.
 const copiesShare, mostCopies, mostBlocks = 0.99, 64, 20000
 
-// heaviest returns the copies that ran most, and by how much all together ran more often.
-func (c *chart) heaviest() (most []*copyOf, by float64) {
+// heaviest returns the copies that ran most, the rest of them, and by how much all together ran more often than the first.
+func (c *chart) heaviest() (most, rest []*copyOf, by float64) {
 	all, ran := 0.0, map[string]float64{}
 	for key, of := range c.copies {
 		for _, at := range sortedKeys(of.at, comparePositions) {
@@ -651,23 +672,35 @@ func (c *chart) heaviest() (most []*copyOf, by float64) {
 		all += ran[key]
 	}
 	some := 0.0
-	for _, key := range keys {
-		if len(most) >= mostCopies || len(most) > 0 && (len(most)+1)*c.fn.Blocks > mostBlocks || some > copiesShare*all {
-			break
+	for i, key := range keys {
+		if i >= mostCopies || i > 0 && (i+1)*c.fn.Blocks > mostBlocks || some > copiesShare*all {
+			rest = append(rest, c.copies[key])
+			continue
 		}
 		most, some = append(most, c.copies[key]), some+ran[key]
 	}
 	if some == 0 {
-		return most, 1
+		return most, rest, 1
 	}
-	return most, all / some
+	return most, rest, all / some
+}
+
+// busiest returns how often the block of a copy's code ran that ran most.
+func (of *copyOf) busiest() float64 {
+	most := 0.0
+	for _, blocks := range of.at {
+		for _, n := range blocks {
+			most = max(most, n)
+		}
+	}
+	return most
 }
 
 // assignments is how often blocks that share lines are assigned anew. sharedWeight is what such a one weighs.
 const assignments, sharedWeight = 4, 0.8
 
-// fit returns the executions of all arcs by one copy, and how often lines say that it was entered; 0 where they do not.
-func (c *chart) fit(g *infer.Graph, of *copyOf) (arcs []float64, entered float64) {
+// fit returns the executions of all arcs by one copy, nil if it did not run, and how often it was entered, if lines say so.
+func (c *chart) fit(g *infer.Graph, of *copyOf) (arcs []float64, entered float64, ok bool) {
 	seen := map[int][]float64{} // by block: what lines say that it has alone
 	counts := map[position][]float64{}
 	of, blocks := c.placed(of)
@@ -698,10 +731,10 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) (arcs []float64, entered float64
 		}
 	}
 	if most == 0 {
-		return nil, 0
+		return nil, 0, true
 	}
 	if b := c.begins(func(b int) bool { return seen[b] != nil }); b >= 0 {
-		entered = median(seen[b])
+		entered, ok = median(seen[b]), true
 	}
 	var sure []infer.Seen
 	for _, b := range sortedKeys(seen, cmp.Compare) {
@@ -740,7 +773,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf) (arcs []float64, entered float64
 		}
 		f.Search(all)
 	}
-	return f.Edges(), entered
+	return f.Edges(), entered, ok
 }
 
 // begins returns the first block which runs each time that the function is entered, and no other time, and is asked for; -1 if there is none.

@@ -156,6 +156,18 @@ func TestGCDA(t *testing.T) {
 			want:  []string{"100 10 90 10 100", "10 10 490 10 10"},
 		},
 		{
+			name:  "and never where that did not run",
+			text:  "func h@30\nproc g@90 x100\nblock x100\ng:98\nblock x0\nh:31<g:99\nh:32<g:99\nblock x100\ng:101\nh:31<g:101\nh:32<g:101",
+			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 4>1\n2: 98\n3: 99\n4: 101\nfunc h 4\n0>2 2>3 3>1\n2: 31\n3: 32"},
+			want:  []string{"100 0 100 0 100", "100 100 100"},
+		},
+		{
+			name:  "and where its line is that of the condition, too",
+			text:  "func h@30\nproc g@90 x100\nblock x100\ng:99\nblock x1\nh:31<g:99\nh:32<g:99\nblock x100\ng:101",
+			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 3>1! 4>1\n2: 99\n3: 99\n4: 101\nfunc h 4\n0>2 2>3 3>1\n2: 31\n3: 32"},
+			want:  []string{"100 1 99 1 0 100", "1 1 1"},
+		},
+		{
 			name:  "else as often as that",
 			text:  "func h@30\nproc g@90 x100\nblock x100\ng:98\nblock x20\ng:99\nblock x10\nh:31<g:99\nblock x100\ng:101",
 			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 4>1\n2: 98\n3: 99\n4: 101\nfunc h 3\n0>2 2>1\n2: 31"},
