@@ -606,7 +606,7 @@ func (of *copyOf) enter(n float64) {
 // What control is guessed to divide by, where nothing tells: of two sides of a branch, how often one runs for each time that the other does.
 // A side without a line leaves a value as it is, as of x ? y : 0, which gcc makes no branch of: where it follows if the condition is false, most of
 // gcc's own counters have it run more often. It costs less to be wrong so, too: gcc goes straight on through it, where it would lay
-// a side that runs as often as not elsewhere, and jump there and back. A side of whose lines the code has none, beside one that has some, was
+// a side that runs as often as not elsewhere, and jump there and back. A side of whose lines the code has none, or only beside a choice, was
 // mostly never to run, as behind a condition that a call's arguments decide; or it became a choice, and gcc takes what it tests for to be so
 // less often than not.
 const emptySide, absentSide = 3, 0.33
@@ -624,8 +624,10 @@ func (c *chart) edges() []infer.GraphEdge {
 	}
 	wrote := map[sourceLine]bool{}
 	for _, of := range c.copies {
-		for at := range of.at {
-			wrote[at.line] = true
+		for at, blocks := range of.at {
+			for k := range blocks { // a choice is in place of some lines
+				wrote[at.line] = wrote[at.line] || !of.chosen[at][k]
+			}
 		}
 		maps.Copy(wrote, of.sites)
 	}

@@ -132,7 +132,7 @@ func TestGCDA(t *testing.T) {
 		{
 			name:  "or with the choice, as what it chooses between was computed before",
 			text:  "proc f@10 x100\nblock x100\nf:11\nf:12\nf:12 chooses\nf:13",
-			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 50 50 50 100"},
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 25 75 25 100"},
 		},
 		{
 			name:  "calls of one function that were inlined before are in the graph in the order of their lines",
