@@ -206,7 +206,7 @@ func TestGCDA(t *testing.T) {
 			for i, text := range tt.notes {
 				notes = append(notes, notesOf(t, fmt.Sprintf("build/%c.o.gcno", "ab"[i]), text))
 			}
-			data, st, err := gcda(p.view, notes)
+			data, st, err := gcda(p.view, notes, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +264,7 @@ func TestGCDAManyCalls(t *testing.T) {
 	p := newProgram(t, code)
 	p.producer = "GNU C17 12.2.0"
 	n := notesOf(t, "g.gcno", fmt.Sprintf("func g %d\n%s%s", 2+3*calls, arcs, lines))
-	data, _, err := gcda(p.view, []*gcov.Notes{n})
+	data, _, err := gcda(p.view, []*gcov.Notes{n}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestGCDABraces(t *testing.T) {
 		skipped int
 	}{{15, 1}, {14, 2}, {13, 3}} {
 		notes.Functions[0].EndLine = tt.last
-		_, st, err := gcda(p.view, []*gcov.Notes{notes})
+		_, st, err := gcda(p.view, []*gcov.Notes{notes}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,11 +324,44 @@ func TestGCDABraces(t *testing.T) {
 	}
 }
 
+// TestGCDANever: handlers of an interpreter that never ran have no execution. gcc 12 takes what has some for code that runs, and then joins the
+// ends of all handlers, whose jumps are the better apart.
+func TestGCDANever(t *testing.T) {
+	const handlers = 30 // from block 4 on; of every third, the code ran
+	text, code := "0>2 2>3 3>1 0>4!", "proc f@10 x10\nblock x10\nf:11\nblock x1000010\nf:12"
+	lines := "2: 11\n3: 12"
+	for i := range handlers {
+		b, n := 4+i, 0
+		if i%3 == 0 {
+			n = 100000
+		}
+		text += fmt.Sprintf(" 3>%d %d>3", b, b)
+		lines += fmt.Sprintf("\n%d: %d", b, 13+i)
+		code += fmt.Sprintf("\nblock x%d\nf:%d", n, 13+i)
+	}
+	p := newProgram(t, code)
+	p.producer = "GNU C17 12.2.0"
+	n := notesOf(t, "f.gcno", fmt.Sprintf("func f %d\n%s\n%s", 4+handlers, text, lines))
+	data, _, err := gcda(p.view, []*gcov.Notes{n}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flows, err := n.Functions[0].Flows(data[0].Functions[0].Arcs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range n.Functions[0].Arcs {
+		if a.To >= 4 && (flows[i] > 0) != ((a.To-4)%3 == 0) {
+			t.Errorf("the handler on line %d has %d executions", 9+a.To, flows[i])
+		}
+	}
+}
+
 func TestGCDAEmpty(t *testing.T) {
 	p := newProgram(t, "proc f@10 x10\nblock x10\nf:11")
 	p.producer = "GNU C17 12.2.0"
 	for _, notes := range [][]*gcov.Notes{nil, {notesOf(t, "other.gcno", "func other 3\n0>2 2>1\n2: 11")}} {
-		if _, _, err := gcda(p.view, notes); !errors.Is(err, ErrEmpty) {
+		if _, _, err := gcda(p.view, notes, 0); !errors.Is(err, ErrEmpty) {
 			t.Errorf("%d notes: %v, want ErrEmpty", len(notes), err)
 		}
 	}
@@ -402,7 +435,7 @@ func TestGCDAGraphs(t *testing.T) {
 		p := newProgram(t, code)
 		p.producer = "GNU C17 12.2.0"
 		notes := []*gcov.Notes{notesOf(t, "f.gcno", text)}
-		data, _, err := gcda(p.view, notes)
+		data, _, err := gcda(p.view, notes, 0)
 		if errors.Is(err, ErrEmpty) {
 			continue
 		}
@@ -442,7 +475,7 @@ func BenchmarkGCDA(b *testing.B) {
 			p := newProgram(b, code.String())
 			p.producer = "GNU C17 12.2.0"
 			for b.Loop() {
-				if _, _, err := gcda(p.view, []*gcov.Notes{n}); err != nil {
+				if _, _, err := gcda(p.view, []*gcov.Notes{n}, 0); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -256,6 +256,9 @@ func (g *Graph) run(x []float64) {
 		most, sum := slices.Max(x[1+lo:1+hi]), 0.0
 		for w := lo; w < hi; w++ {
 			g.prob[w] = math.Exp(max(x[1+w]-most, -fitLargest))
+			if math.IsInf(x[1+w], -1) { // see Never
+				g.prob[w] = 0
+			}
 			sum += g.prob[w]
 		}
 		for w := lo; w < hi; w++ {
