@@ -39,7 +39,7 @@ func TestWriteBOLTDifferential(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := &infer.Result{Proc: p, Block: make([]infer.Freq, len(p.Blocks)), BlockSamples: make([]uint64, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls)), Entries: drawn()}
+		res := &infer.Result{Proc: p, Seen: true, Block: make([]infer.Freq, len(p.Blocks)), BlockSamples: make([]uint64, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls)), Entries: drawn()}
 		for j := range res.Block {
 			res.Block[j] = drawn()
 		}

@@ -142,7 +142,7 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *truth.Image) *in
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &infer.Result{Proc: p, Block: make([]infer.Freq, len(p.Blocks)), BlockSamples: make([]uint64, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls))}
+	r := &infer.Result{Proc: p, Seen: true, Block: make([]infer.Freq, len(p.Blocks)), BlockSamples: make([]uint64, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls))}
 	sure := func(n uint64) infer.Freq {
 		return infer.Freq{N: float64(n), Conf: infer.High, Among: infer.High, Within: infer.High}
 	}

@@ -73,8 +73,8 @@ type LLVMStats struct {
 // populateBodySamplesForAllFunctions): clang compares totals with the counts of
 // lines to see whether an inlined call was hot, and with totals that leave out the
 // bytes, SQLite runs 0.4 % more instructions. A line of code that is known not to
-// run has a count of 0; one of which nothing is known is not there. Names that the text
-// form cannot carry are left out: fitsLLVMText.
+// run has a count of 0; one of which nothing is known is not there. Nor are procedures that
+// are absent, and names that the text form cannot carry: fitsLLVMText.
 //
 // Where the image with the most samples was built with
 // -fpseudo-probe-for-profiling, offsets are probes and there are no
@@ -214,6 +214,7 @@ var llvmDialect = dialect{
 	made:          func(u image.Unit) bool { return u.Lang != "go" && u.Lang != "asm" },
 	name:          image.SourceName,
 	discriminator: llvmDiscriminator,
+	seldom:        true,
 }
 
 // llvmDiscriminator takes LLVM's triples apart. GCC's discriminators are plain,

@@ -167,6 +167,27 @@ func TestLLVMRust(t *testing.T) {
 	}
 }
 
+// TestLLVMAbsent: of a procedure that only its callers tell of, and whose loops are said to run seldom because they had no samples, nothing
+// is written: clang would lay them out as cold. One whose loop is said to turn is in the profile, and so is one without a loop.
+func TestLLVMAbsent(t *testing.T) {
+	const seen = "proc f@10 x9\nblock x9\nf:11 s3\nblock x1\nf:12\nedge 1>1 taken x1\n"
+	want, _ := llvmText(t, newProgram(t, seen))
+	for _, tt := range []struct {
+		what, text string
+		absent     bool
+	}{
+		{"its loop hardly runs", "block x9\ncalled:21\nblock x1\ncalled:22\nedge 1>1 taken x1", true},
+		{"its loop turns", "block x9\ncalled:21\nblock x70\ncalled:22\nedge 1>1 taken x61", false},
+		{"it was split off", "block x9\nf:13\nproc f.cold@10 x9 called\nblock x9\nf:14\nblock x1\nf:15\nedge 1>1 taken x1", false},
+		{"it has no loop", "block x9\ncalled:21\nblock x1\ncalled:22\nedge 0>1 taken x1", false},
+	} {
+		got, stats := llvmText(t, newProgram(t, seen+"proc called@20 x9 called\n"+tt.text))
+		if got == want != tt.absent || stats.Skipped[SkipAbsent] > 0 != tt.absent || stats.Dropped[SkipAbsent] > 0 != tt.absent {
+			t.Errorf("%s: skipped %v, dropped %v; wrote\n%s", tt.what, stats.Skipped, stats.Dropped, got)
+		}
+	}
+}
+
 func TestLLVMEmpty(t *testing.T) {
 	l := newLLVMWriter()
 	l.image(newProgram(t, "proc f@10 x1\nblock x1\n-").view)

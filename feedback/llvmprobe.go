@@ -33,6 +33,10 @@ type probeDecoder struct {
 func (d *probeDecoder) image() {
 	d.of(d.sites.Procs)
 	for _, r := range d.sites.Procs {
+		if absent(r) {
+			d.skip(SkipAbsent, r.Instructions())
+			continue
+		}
 		if !known(r) {
 			d.skip(SkipUnknown, r.Instructions())
 			continue

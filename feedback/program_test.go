@@ -93,7 +93,7 @@ func (p *program) define(f []string) error {
 	case "proc":
 		s := p.syms[len(p.Procs)]
 		p.next = s.Addr
-		r := &infer.Result{Proc: &image.Proc{Symbol: s, Index: len(p.Procs), Complete: !slices.Contains(f, "incomplete")}}
+		r := &infer.Result{Proc: &image.Proc{Symbol: s, Index: len(p.Procs), Complete: !slices.Contains(f, "incomplete")}, Seen: !slices.Contains(f, "called")}
 		r.Entries = freq(f[2:])
 		p.Procs = append(p.Procs, r)
 	case "block":

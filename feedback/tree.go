@@ -14,6 +14,7 @@ const (
 	SkipNoLines    Reason = "procedures without line numbers"
 	SkipNoStart    Reason = "instructions of functions whose first line is unknown"
 	SkipLang       Reason = "procedures of other languages or compilers"
+	SkipAbsent     Reason = "procedures without samples, whose loops should have had some"
 	SkipAssembly   Reason = "procedures in assembly"
 	SkipNoInstLine Reason = "instructions without a line"
 	SkipImageLines Reason = "images without a line table"
@@ -76,6 +77,8 @@ type dialect struct {
 	discriminator func(v *view, u image.Unit) func(raw uint32) (disc uint32, copies uint64)
 	// indirectOnly leaves the targets of direct calls out.
 	indirectOnly bool
+	// seldom takes what runs seldom in a function for cold: absent procedures are left out.
+	seldom bool
 	// doubts halves what instructions that choose between two values say: see conditional.
 	doubts bool
 	// mixes is said of a compiler that has one count for a line, whichever blocks are of it: see unmix.
@@ -92,6 +95,10 @@ func (t *tree) image(v *view, as dialect) {
 	names := map[string]string{} // of functions, by piece
 	t.of(v.Procs)
 	for _, r := range v.Procs {
+		if as.seldom && absent(r) {
+			t.skip(SkipAbsent, r.Instructions())
+			continue
+		}
 		name, ok := t.nameOf(v, r, as)
 		if !ok {
 			continue
@@ -109,6 +116,23 @@ func (t *tree) image(v *view, as dialect) {
 		pieces[piece].unmix()
 		childOf(t.funcs, name).add(pieces[piece])
 	}
+}
+
+// absent reports whether nothing but the absence of samples says which way r goes: it is called, by what is said of its callers, and has
+// loops, of which none runs half as often. That is so of a procedure which would have had samples in its loops if it had run. A
+// compiler that is told so takes them for cold, where all that is known is that this run did not need them. What was split off another
+// procedure is cold by that.
+func absent(r *infer.Result) bool {
+	if r.Seen || isPart(r.Proc.Name) {
+		return false
+	}
+	loops, most := false, 0.0
+	for _, e := range r.Proc.Edges {
+		if e.To <= e.From {
+			loops, most = true, max(most, r.Block[e.To].N)
+		}
+	}
+	return loops && most < r.Entries.N/2
 }
 
 // nameOf returns the name of the function that r is code of, or counts why r
