@@ -43,7 +43,7 @@ func (f *Fit) Never(seen []Seen, below float64) {
 			from[w] = int32(b)
 		}
 	}
-	in, out := g.ways(never, from, false), g.ways(never, from, true)
+	in, out := g.cheapest(never, from, false), g.cheapest(never, from, true)
 	for b := range ran {
 		if !ran[b] || before[b] == 0 {
 			continue
@@ -59,7 +59,7 @@ func (f *Fit) Never(seen []Seen, below float64) {
 		}
 	}
 	// From here on, what cannot leave any more runs never either.
-	ends := g.ways(never, from, true)
+	ends := g.cheapest(never, from, true)
 	for b := range never {
 		never[b] = never[b] || g.passes(never, from, ends, int32(b))
 	}
@@ -94,9 +94,9 @@ func (g *Graph) passes(never []bool, from, ends []int32, b int32) bool {
 	return true
 }
 
-// ways returns, by block, the out-edge by which the cheapest way from block 0 comes to it, or by which the cheapest way out of the function
-// begins there; -1 where there is none.
-func (g *Graph) ways(never []bool, from []int32, outward bool) []int32 {
+// cheapest returns, by block, the out-edge by which the cheapest path from block 0 comes to it, or by which the cheapest path to the end of
+// the function begins there; -1 where there is none.
+func (g *Graph) cheapest(never []bool, from []int32, outward bool) []int32 {
 	f := g.flow
 	n := len(never)
 	next := make([][]int32, n+1) // of each block, and of leave: the out-edges that lead on

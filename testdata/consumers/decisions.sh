@@ -35,7 +35,7 @@ goldmark | gojq)
 	go get "$module" >/dev/null 2>&1
 	input=$testdata/gojq/script.jq
 	[ "$program" = gojq ] || input=$(go list -m -f '{{.Dir}}' "${module%@*}")/README.md
-	export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1
+	export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1,cpu.rdtscp=off
 	# compiled NAME PROFILE: the calls that were inlined and devirtualised.
 	compiled() {
 		env -u GODEBUG go build -tags valgrind -pgo="$2" -gcflags=all='-m=2 -d=pgodebug=1' -o "$1" . 2>"$1.log"

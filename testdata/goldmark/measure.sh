@@ -45,7 +45,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 (cd "$tree" && go build -o "$dir/backfeed" ./cmd/backfeed)
 cat "$tree"/cmd/backfeed/help/*.md >"$dir/topics"
-export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1
+export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1,cpu.rdtscp=off
 
 # build NAME PROFILE: the decisions go to NAME.log, the instructions to NAME.count. Valgrind's tag lets the runtime
 # tell valgrind of its stacks.

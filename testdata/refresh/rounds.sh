@@ -67,7 +67,7 @@ measure() {
 		count "$1"
 		return
 	fi
-	GOGC=off GODEBUG=asyncpreemptoff=1 valgrind -q --tool=callgrind --callgrind-out-file=callgrind.out "./$1" "$readme" 40 >/dev/null 2>&1
+	GOGC=off GODEBUG=asyncpreemptoff=1,cpu.rdtscp=off valgrind -q --tool=callgrind --callgrind-out-file=callgrind.out "./$1" "$readme" 40 >/dev/null 2>&1
 	echo "$(sed -n 's/^\(summary\|totals\): //p' callgrind.out | head -n 1) 0"
 }
 
