@@ -32,8 +32,14 @@ func DemangleShort(name string) string {
 	if err != nil {
 		return name
 	}
+	if strings.HasPrefix(name, "_R") {
+		plain = noArguments.Replace(plain)
+	}
 	return plain
 }
+
+// noArguments takes the brackets off of which demangle leaves out what is between them, in names of Rust's v0 mangling.
+var noArguments = strings.NewReplacer("::<>", "", "<>", "")
 
 // DemangleInstance is DemangleShort with template arguments.
 func DemangleInstance(name string) string {

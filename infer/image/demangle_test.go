@@ -23,6 +23,19 @@ func TestDemangle(t *testing.T) {
 	}
 }
 
+func TestDemangleShort(t *testing.T) {
+	for _, tt := range []struct{ name, want string }{
+		{"_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector::push_back"},
+		{"_RNvMNtC5regex9backtrackINtB2_7BoundedNtB2_9CharInputE9backtrack", "<regex::backtrack::Bounded>::backtrack"},
+		{"_RINvNtCs1_10serde_json2de10from_sliceNtC7logstat3RecECs3_7logstat", "serde_json::de::from_slice"},
+		{"_RNvXs_NtC5regex3remNtB4_5RegexNtNtC4core3fmt7Display3fmt", "<regex::rem::Regex as core::fmt::Display>::fmt"},
+	} {
+		if got := DemangleShort(tt.name); got != tt.want {
+			t.Errorf("DemangleShort(%q) = %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestOwnName(t *testing.T) {
 	for _, tt := range []struct{ name, want string }{
 		{"main", "main"},
