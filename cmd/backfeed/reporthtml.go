@@ -47,7 +47,7 @@ func runReport(c *cli, args []string) error {
 	fs.Alias("procedures", "lines")
 	dirs := fs.StringArray("source", nil, "show source, of files below `dir`; may be given several times")
 	against := fs.StringArray("against", nil, "compare with the older recording `SRC`; may be given several times")
-	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
+	truths := truthFiles(fs)
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
@@ -65,7 +65,7 @@ func runReport(c *cli, args []string) error {
 		return err
 	}
 	defer src.Close()
-	v, err := c.view(src, fs.Args(), *truth)
+	v, err := c.view(src, fs.Args(), *truths)
 	if err != nil {
 		return err
 	}

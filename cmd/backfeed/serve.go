@@ -17,7 +17,6 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/web"
 	"backfeed/infer/source"
-	"backfeed/infer/truth"
 )
 
 var serveCmd = &command{
@@ -63,7 +62,7 @@ func runServe(c *cli, args []string) error {
 	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
 	against := fs.StringArray("against", nil, "compare with the older recording `SRC`; may be given several times")
-	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
+	truths := truthFiles(fs)
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
@@ -92,7 +91,7 @@ func runServe(c *cli, args []string) error {
 		if err != nil {
 			return err
 		}
-		v, err := c.view(src, fs.Args(), *truth)
+		v, err := c.view(src, fs.Args(), *truths)
 		if err != nil {
 			return err
 		}
@@ -117,8 +116,8 @@ func runServe(c *cli, args []string) error {
 // testdata/programs/pages.sh measures what it saves on gcc's cc1.
 const viewGCPercent = 50
 
-// view explains src, which was read from files, and holds it to the truth in another if one is given.
-func (c *cli) view(src *input.Session, files []string, path string) (*web.View, error) {
+// view explains src, which was read from files, and holds it to the truth in others if any are given.
+func (c *cli) view(src *input.Session, files, truths []string) (*web.View, error) {
 	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
 	boundGarbage(viewGCPercent) // of a server from here on: most of its memory stays
@@ -131,10 +130,10 @@ func (c *cli) view(src *input.Session, files []string, path string) (*web.View, 
 		names = append(names, filepath.Base(name))
 	}
 	v.SetFiles(names)
-	if path == "" {
+	if len(truths) == 0 {
 		return v, nil
 	}
-	exact, err := input.File(path, truth.Read)
+	exact, err := readTruth(truths)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/document"
@@ -19,7 +21,8 @@ var verifyCmd = &command{
     valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes \
         --callgrind-out-file=FILE PROGRAM
 
-or the same as JSON, compressed or not; testdata/qemu makes that of programs for AArch64, too. Runs
+or the same as JSON, compressed or not; testdata/qemu makes that of programs for AArch64, too. Of several
+processes there are several: give --truth for each. Runs
 need not be equally long: one scale is fitted to all counts. Instructions weigh by their samples in
 SRC, which the images are needed for, or else by their exact executions. Confidence is held to its
 promise, program-wide and within each function. Callgrind counts the repetitions of
@@ -34,17 +37,17 @@ func runVerify(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
 	sources := fs.StringArray("samples", nil, "weigh instructions by the samples of `SRC`; may be given again")
-	truthFile := fs.String("truth", "", "compare with the exact counts in `file`")
+	truths := truthFiles(fs)
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
-	if fs.NArg() == 2 && *truthFile == "" {
-		*truthFile = fs.Arg(1)
+	if fs.NArg() == 2 && len(*truths) == 0 {
+		*truths = fs.Args()[1:]
 		c.warn("the exact counts are named by --truth FILE now; the old way will go")
 	} else if fs.NArg() != 1 {
 		return c.usage(nil)
 	}
-	if *truthFile == "" {
+	if len(*truths) == 0 {
 		return c.usage(errors.New("want --truth FILE: what is compared with"))
 	}
 	doc, err := input.File(fs.Arg(0), document.Read)
@@ -54,7 +57,7 @@ func runVerify(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	exact, err := input.File(*truthFile, truth.Read)
+	exact, err := readTruth(*truths)
 	if err != nil {
 		return err
 	}
@@ -72,12 +75,32 @@ func runVerify(c *cli, args []string) error {
 	src.CountOnce(doc, exact)
 	a := truth.Compare(doc, exact, samples)
 	if a.Scale == 0 || a.NoBlock == 1 {
-		return fail.Errorf(fail.Nothing, "%s and %s have no code in common: are both of the same build?", fs.Arg(0), *truthFile)
+		return fail.Errorf(fail.Nothing, "%s and %s have no code in common: are both of the same build?", fs.Arg(0), strings.Join(*truths, ", "))
 	}
 	figures := report.NewAccuracy(a)
 	return c.print("-", format, figures, figures.Measures(), func(w io.Writer, style report.Style) error {
 		return report.WriteAccuracy(w, a, len(samples) > 0, style)
 	})
+}
+
+// truthFiles defines the flag for files of exact counts.
+func truthFiles(fs *flagset.Set) *[]string {
+	return fs.StringArray("truth", nil, "compare with the exact counts in `file`, of callgrind; may be given again: counts of several processes add up")
+}
+
+// readTruth reads exact counts of all files together.
+func readTruth(files []string) (*truth.Counts, error) {
+	all := new(truth.Counts)
+	for _, file := range files {
+		one, err := input.File(file, truth.Read)
+		if err != nil {
+			return nil, err
+		}
+		if err := all.Add(one); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return all, nil
 }
 
 // sampled reads the samples of all paths, of which there may be none.

@@ -47,6 +47,13 @@ func TestVerify(t *testing.T) {
 		t.Errorf("the shares of all errors add up to %v", sum)
 	}
 
+	// Processes of one program have a file each.
+	rare := testtool.Write(t, dir, "rare.json", `{"/bin/app": {"insn": {"0x1008": 10}, "jump": [], "call": []}}`)
+	often := testtool.Write(t, dir, "often.json", `{"/bin/app": {"insn": {"0x1000": 1000, "0x1004": 1000}, "jump": [["0x1004", "0x1000", 990]], "call": []}}`)
+	if one, two := must(t, "verify", counts, "--truth", truth), must(t, "verify", counts, "--truth", rare, "--truth", often); one != two {
+		t.Errorf("of two files %q, of one %q", two, one)
+	}
+
 	if _, _, stderr := runCLI(t, "verify", counts, "--truth", truth); !strings.Contains(stderr, "100.0% of the truth, which are not at hand, string instructions count by their repetitions") {
 		t.Errorf("of an image that is not there, this is said: %q", stderr)
 	}

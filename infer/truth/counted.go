@@ -3,6 +3,7 @@ package truth
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -40,6 +41,38 @@ func (it *Image) Total() uint64 {
 		}
 	}
 	return n
+}
+
+// Add adds counts of another process or run. It is an error if a sum is beyond 64 bits.
+func (t *Counts) Add(o *Counts) error {
+	for path, it := range o.Images {
+		to := t.Image(path)
+		err := errors.Join(addCounts(to.Insts, it.Insts), addCounts(to.Jumps, it.Jumps), addCounts(to.Calls, it.Calls))
+		for name, at := range it.Events {
+			if to.Events == nil {
+				to.Events = map[string]map[image.Addr]uint64{}
+			}
+			if to.Events[name] == nil {
+				to.Events[name] = map[image.Addr]uint64{}
+			}
+			err = errors.Join(err, addCounts(to.Events[name], at))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func addCounts[K comparable](to, from map[K]uint64) error {
+	for k, n := range from {
+		sum := to[k] + n
+		if sum < n {
+			return fmt.Errorf("%w: executions add up to more than 64 bits hold", ErrFormat)
+		}
+		to[k] = sum
+	}
+	return nil
 }
 
 // Counted returns the executions of im's blocks, each at the first of its instructions
