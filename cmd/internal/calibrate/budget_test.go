@@ -237,3 +237,22 @@ func TestLacks(t *testing.T) {
 		}
 	}
 }
+
+// TestNoWindows: a long recording is not told to be longer.
+func TestNoWindows(t *testing.T) {
+	for _, tt := range []struct {
+		groups int
+		used   time.Duration
+		want   string
+	}{
+		{0, 3 * time.Second, "too short"},
+		{24, 3 * time.Second, "too short"},
+		{24, 80 * time.Second, "for the 24 groups chosen"},
+		{0, 80 * time.Second, "no place was worth it"},
+	} {
+		got := noWindows(tt.groups, tt.used)
+		if long := strings.Contains(got, "record for"); !strings.Contains(got, tt.want) || long != (tt.used < longEnough) {
+			t.Errorf("%d groups, %v: %q, want %q in it", tt.groups, tt.used, got, tt.want)
+		}
+	}
+}

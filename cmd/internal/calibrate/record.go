@@ -139,12 +139,26 @@ func (k *Calibrator) tellWindows(rec *sample.Recording) {
 		return // which was said, or there was no room for one
 	}
 	if windows == 0 {
-		k.opt.Notify.Warn("no executions were counted, as no place was worth it or the time was too short: record for 10s and more, with a larger share for --calibrate")
+		k.opt.Notify.Warn("no executions were counted: %s", noWindows(len(k.plan), time.Duration(k.used.Load())))
 		return
 	}
 	probed := rec.Observed(nil).Probed
 	k.opt.Notify.Warn("executions were counted at %d places, in %d windows, which took about %v of %v of processor time (%.2f%%), at %v a hit",
 		probed, windows, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.Load().HitCost())
+}
+
+// longEnough is processor time in which places to probe are chosen, and some are probed, with a share of 1 % or more.
+const longEnough = 10 * time.Second
+
+// noWindows says why there was no window, though so many groups of places had been chosen to be probed in so much processor time, and what helps.
+func noWindows(groups int, used time.Duration) string {
+	switch {
+	case used < longEnough:
+		return "the time was too short, or no place was worth it; record for 10s of the program's processor time and more, or with a larger share for --calibrate"
+	case groups > 0:
+		return fmt.Sprintf("the rest of --calibrate left none of its share for the %s chosen, see below; a larger share has room", report.Plural(groups, "group"))
+	}
+	return "no place was worth it"
 }
 
 // WritePlan prints what would be probed.
