@@ -170,6 +170,7 @@ type copyOf struct {
 	paths  map[position][]int                  // of these and of the calls around: the lines of calls, outermost first, and the line
 	calls  map[position]map[string]float64     // executions of calls, by the name of what is called
 	sites  map[sourceLine]bool                 // of calls that were inlined after notes were made
+	made   map[madeCall]float64                // how often these were made, as far as they are in calls
 
 	// Of one that was inlined into others after notes were made: what is called there, where that is in these, and how deep they are.
 	name    string
@@ -178,20 +179,29 @@ type copyOf struct {
 	depth   int
 }
 
+// A madeCall is the call of a function that was inlined after notes were made.
+type madeCall struct {
+	site position
+	name string
+}
+
 // A caller is a copy into which others were inlined, and the graph that it is counted in.
 type caller struct {
 	*chart
 	*copyOf
 }
 
-// told reports whether lines say how often a call was made there: its own says so where one block alone has it.
+// told reports whether lines say how often a call was made there. Its own does, where the call has no block that has no other, or where no other
+// block has it.
 func (c caller) told(site position) bool {
-	return len(c.at[site]) > 0 && (len(c.chart.calls[site.line]) != 1 || len(c.blocks[site.line]) == 1)
+	calls := c.chart.calls[site.line]
+	return len(c.at[site]) > 0 && (len(calls) != 1 || len(c.blocks[site.line]) == 1 ||
+		slices.ContainsFunc(c.lines, func(l blockLine) bool { return l.block == calls[0] && l.line != site.line }))
 }
 
 func newCopy() *copyOf {
 	return &copyOf{at: map[position]map[image.Addr]float64{}, does: map[position]map[image.Addr]bool{}, chosen: map[position]map[image.Addr]bool{}, paths: map[position][]int{},
-		calls: map[position]map[string]float64{}, sites: map[sourceLine]bool{}}
+		calls: map[position]map[string]float64{}, sites: map[sourceLine]bool{}, made: map[madeCall]float64{}}
 }
 
 // called adds n executions of a call.
@@ -597,11 +607,14 @@ func (a *archive) flows() [][]float64 {
 	return sums
 }
 
-// enter says how often a copy that was inlined later was entered: the call was made as often, if no line tells of that.
+// enter says how often a copy that was inlined later was entered: the call was made as often, if no line tells of that. Where several graphs are
+// of the name that the code has, there is a copy in each, of the same code.
 func (of *copyOf) enter(n float64) {
+	call := madeCall{of.site, of.name}
 	for _, c := range of.callers {
 		if !c.told(of.site) {
-			c.called(of.site, of.name, n)
+			c.called(of.site, of.name, max(0, n-c.made[call]))
+			c.made[call] = max(c.made[call], n)
 		}
 	}
 }

@@ -168,6 +168,12 @@ func TestGCDA(t *testing.T) {
 			want:  []string{"100 1 99 1 0 100", "1 1 1"},
 		},
 		{
+			name:  "once, where several graphs are of the name that the code has, as of templates",
+			text:  "proc g@90 x100\nblock x100\ng:98\nblock x10\nf:31<g:99\nf:32<g:99\nblock x100\ng:101",
+			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 4>1\n2: 98\n3: 99\n4: 101\nfunc _ZN12_GLOBAL__N_11A1fEi 4\n0>2 2>3 3>1\n2: 31\n3: 32\nfunc _ZN12_GLOBAL__N_11A1fEl 4\n0>2 2>3 3>1\n2: 31\n3: 32"},
+			want:  []string{"100 10 90 10 100", "10 10 10", "10 10 10"},
+		},
+		{
 			name:  "else as often as that",
 			text:  "func h@30\nproc g@90 x100\nblock x100\ng:98\nblock x20\ng:99\nblock x10\nh:31<g:99\nblock x100\ng:101",
 			notes: []string{"func g 5\n0>2 2>3 2>4 3>4 4>1\n2: 98\n3: 99\n4: 101\nfunc h 3\n0>2 2>1\n2: 31"},
