@@ -306,13 +306,13 @@ func (a *archive) sees(v *view, r *infer.Result) {
 }
 
 // inlined reports whether some functions were inlined into that of a chart before notes were made: its graph has lines of each. Of one that
-// does nothing but call what is inlined there, notes may have no line.
-func (a *archive) inlined(frames []image.Frame, c *chart) bool {
+// does nothing but call what is inlined there, notes may have no line; nor do they have a graph of it, if it was inlined wherever it is called.
+func (a *archive) inlined(object string, frames []image.Frame, c *chart) bool {
 	for _, f := range frames {
 		at := inlinedIn{f.Func, c}
 		early, ok := a.early[at]
 		if !ok {
-			early = !a.does[f.Func]
+			early = !a.does[f.Func] && len(a.graphs(object, image.SourceName(f.Func), func(*chart) bool { return true })) == 0
 			for line := range a.wrote[f.Func] {
 				early = early || len(c.blocks[line]) > 0
 			}
@@ -500,7 +500,7 @@ func (a *archive) owners(object string, frames []image.Frame, at sourceLine) (of
 		if len(of) == 0 {
 			of, frame = some, k
 		}
-		some = slices.DeleteFunc(slices.Clone(some), func(c *chart) bool { return !a.inlined(frames[:k], c) })
+		some = slices.DeleteFunc(slices.Clone(some), func(c *chart) bool { return !a.inlined(object, frames[:k], c) })
 		if len(some) > 0 {
 			return some, k
 		}
