@@ -219,6 +219,9 @@ func TestFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			key, _, _ := strings.Cut(tt.keys, ":")
 			f := newFake(t, "", "")
+			if tt.name == "short" {
+				shortestRun = time.Hour // of a process's start, there is no knowing
+			}
 			text := strings.Join(slices.DeleteFunc([]string{`build: 'sh make.sh "{flags}" {binary} {ldflags}'`, `run: "{binary}"`}, func(s string) bool { return strings.HasPrefix(s, key+":") }), ", ")
 			c, err := Parse([]byte(`optimize: {targets: {app: {compiler: gcc, try: align, pairs: 6, output: fast, `+text+", "+tt.keys+`}}}`), f.dir)
 			if err != nil {
