@@ -289,7 +289,10 @@ func (s *stepped) compare(steps, mostWrong int) {
 		if st = next; len(bad) == 0 {
 			continue
 		}
-		wrong++
+		// A hypervisor emulates CPUID, and some then lose the trap of the step: the next instruction is stepped over as well.
+		if s.inst(pc)[1] != "0fa2" {
+			wrong++
+		}
 		say := t.Logf
 		if wrong > mostWrong {
 			say = t.Fatalf
