@@ -43,25 +43,32 @@ func (f *Fit) Never(seen []Seen, below float64) {
 			from[w] = int32(b)
 		}
 	}
-	in, out := g.cheapest(never, from, false), g.cheapest(never, from, true)
-	for b := range ran {
-		if !ran[b] || before[b] == 0 {
-			continue
-		}
-		for at := int32(b); in[at] >= 0; {
-			at = from[in[at]]
-			never[at] = false
-		}
-		for at := int32(b); at != leave && out[at] >= 0; {
-			if at = g.flow.outs[out[at]].to; at != leave {
-				never[at] = false
+	kept := make([]bool, len(before))
+	for _, outward := range [...]bool{false, true} {
+		keep := make([]bool, len(before))
+		by, order := g.cheapest(never, from, outward)
+		for _, b := range slices.Backward(order) { // from ends of ways on
+			if keep[b] = keep[b] || ran[b] && before[b] > 0; !keep[b] {
+				continue
+			}
+			kept[b] = true
+			if next := g.along(by, from, b, outward); next >= 0 {
+				keep[next] = true
 			}
 		}
 	}
-	// From here on, what cannot leave any more runs never either.
-	ends := g.cheapest(never, from, true)
 	for b := range never {
-		never[b] = never[b] || g.passes(never, from, ends, int32(b))
+		never[b] = never[b] && !kept[b]
+	}
+	// From here on, what cannot leave any more runs never either.
+	ends, order := g.cheapest(never, from, true)
+	stuck := slices.Repeat([]bool{true}, len(never))
+	for _, b := range order { // the blocks next to the end first
+		next := g.along(ends, from, b, true)
+		stuck[b] = next >= 0 && (never[next] || stuck[next])
+	}
+	for b := range never {
+		never[b] = never[b] || stuck[b]
 	}
 	if never[0] {
 		return
@@ -81,22 +88,22 @@ func (f *Fit) Never(seen []Seen, below float64) {
 	f.x = x
 }
 
-// passes reports whether the cheapest way of a block out of the function, by the out-edges of ends, leads through a block that never ran.
-func (g *Graph) passes(never []bool, from, ends []int32, b int32) bool {
-	for ends[b] >= 0 {
-		if b = g.flow.outs[ends[b]].to; b == leave {
-			return false
-		}
-		if never[b] {
-			return true
-		}
+// along returns the block that comes after b on the cheapest path from it to the end of the function, or before b on that from block 0, by the
+// out-edges of cheapest; negative if there is none.
+func (g *Graph) along(by, from []int32, b int32, outward bool) int32 {
+	switch w := by[b]; {
+	case w < 0:
+		return -1
+	case outward:
+		return g.flow.outs[w].to
+	default:
+		return from[w]
 	}
-	return true
 }
 
 // cheapest returns, by block, the out-edge by which the cheapest path from block 0 comes to it, or by which the cheapest path to the end of
-// the function begins there; -1 where there is none.
-func (g *Graph) cheapest(never []bool, from []int32, outward bool) []int32 {
+// the function begins there, -1 where there is none; and the blocks that have such a path, the cheapest first.
+func (g *Graph) cheapest(never []bool, from []int32, outward bool) (by, order []int32) {
 	f := g.flow
 	n := len(never)
 	next := make([][]int32, n+1) // of each block, and of leave: the out-edges that lead on
@@ -112,7 +119,8 @@ func (g *Graph) cheapest(never []bool, from []int32, outward bool) []int32 {
 		}
 		next[at] = append(next[at], int32(w))
 	}
-	by, cost, done := make([]int32, n), make([]float64, n+1), make([]bool, n+1)
+	by = make([]int32, n)
+	cost, done := make([]float64, n+1), make([]bool, n+1)
 	for b := range cost {
 		cost[b] = math.Inf(1)
 	}
@@ -131,7 +139,9 @@ func (g *Graph) cheapest(never []bool, from []int32, outward bool) []int32 {
 		if done[e.block] {
 			continue
 		}
-		done[e.block] = true
+		if done[e.block] = true; int(e.block) < n {
+			order = append(order, e.block)
+		}
 		for _, w := range next[e.block] {
 			to := f.outs[w].to
 			if outward {
@@ -150,7 +160,7 @@ func (g *Graph) cheapest(never []bool, from []int32, outward bool) []int32 {
 			}
 		}
 	}
-	return by
+	return by, order
 }
 
 // A wayEnd is a block that a way comes to.
