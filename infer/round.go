@@ -206,7 +206,7 @@ func (q *problem) ran(arcs []arc) {
 	entries := arcs[len(f.outs):]
 	if most >= 0 && !never[f.entries[0]] && !slices.ContainsFunc(entries, func(a arc) bool { return a.n > 0 }) {
 		entries[0].n++
-		add(route(arcs, leaving(arcs, f.blocks+1), f.entries[0], int32(most)))
+		add(route(arcs, paths().leaving, f.entries[0], int32(most)))
 		add(paths().from(int32(most)))
 	}
 }
@@ -215,16 +215,17 @@ func (q *problem) ran(arcs []arc) {
 type ways struct {
 	arcs    []arc
 	outside int32
-	in, out []int // by node: the last arc of the path to it, and the first of that from it
+	leaving [][]int // by node: the arcs
+	in, out []int   // by node: the last arc of the path to it, and the first of that from it
 }
 
 func newWays(arcs []arc, outside int32) *ways {
-	leaving, entering := leaving(arcs, int(outside)+1), make([][]int, outside+1)
+	entering := make([][]int, outside+1)
 	for j, a := range arcs {
 		entering[a.to] = append(entering[a.to], j)
 	}
-	w := &ways{arcs: arcs, outside: outside}
-	w.in, _ = reach(outside, outside, leaving, func(j int) int32 { return arcs[j].to })
+	w := &ways{arcs: arcs, outside: outside, leaving: leaving(arcs, int(outside)+1)}
+	w.in, _ = reach(outside, outside, w.leaving, func(j int) int32 { return arcs[j].to })
 	var nodes []int32
 	w.out, nodes = reach(outside, outside, entering, func(j int) int32 { return arcs[j].from })
 	left := make([]int, outside+1) // arcs of the path
@@ -237,8 +238,8 @@ func newWays(arcs []arc, outside int32) *ways {
 	}
 	for _, v := range nodes[1:] {
 		// Of several shortest paths the one whose arcs are first among those that leave: a search from v finds it.
-		first := slices.IndexFunc(leaving[v], func(j int) bool { return left[arcs[j].to] == left[v]-1 })
-		w.out[v] = leaving[v][first]
+		first := slices.IndexFunc(w.leaving[v], func(j int) bool { return left[arcs[j].to] == left[v]-1 })
+		w.out[v] = w.leaving[v][first]
 	}
 	return w
 }

@@ -22,14 +22,13 @@ func TestWays(t *testing.T) {
 			}
 		}
 		w := newWays(arcs, outside)
-		out := leaving(arcs, int(blocks)+1)
 		for b := range blocks {
 			for _, c := range []struct {
 				path     []int
 				from, to int32
 			}{{w.to(b), outside, b}, {w.from(b), b, outside}} {
 				path := slices.Sorted(slices.Values(c.path))
-				want := slices.Sorted(slices.Values(route(arcs, out, c.from, c.to)))
+				want := slices.Sorted(slices.Values(route(arcs, w.leaving, c.from, c.to)))
 				if !slices.Equal(path, want) {
 					t.Errorf("%d blocks: from %d to %d by arcs %v, want %v", blocks, c.from, c.to, path, want)
 				}
