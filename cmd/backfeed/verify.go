@@ -22,12 +22,11 @@ var verifyCmd = &command{
         --callgrind-out-file=FILE PROGRAM
 
 or the same as JSON, compressed or not; testdata/qemu makes that of programs for AArch64, too. Of several
-processes there are several: give --truth for each. Runs
-need not be equally long: one scale is fitted to all counts. Instructions weigh by their samples in
-SRC, which the images are needed for, or else by their exact executions. Confidence is held to its
-promise, program-wide and within each function. Callgrind counts the repetitions of
-string instructions; in images that are found they count once for each execution. The two histograms
-are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
+processes there are several: give --truth for each. Runs need not be equally long: one scale is fitted
+to all counts. Instructions weigh by their samples in SRC, which the images are needed for, or else by
+their exact executions. Confidence is held to its promise, program-wide and within each function.
+Callgrind counts the repetitions of string instructions; in images that are found they count once for
+each execution. The two histograms are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
 	examples: `backfeed infer app.bfr --format json -o counts.json
 backfeed verify counts.json --truth app.callgrind --samples app.bfr`,
 	run: runVerify,
@@ -88,15 +87,17 @@ func truthFiles(fs *flagset.Set) *[]string {
 	return fs.StringArray("truth", nil, "compare with the exact counts in `file`, of callgrind; may be given again: counts of several processes add up")
 }
 
-// readTruth reads exact counts of all files together.
+// readTruth reads exact counts of all files, of which there is one at least, together.
 func readTruth(files []string) (*truth.Counts, error) {
-	all := new(truth.Counts)
+	var all *truth.Counts
 	for _, file := range files {
 		one, err := input.File(file, truth.Read)
 		if err != nil {
 			return nil, err
 		}
-		if err := all.Add(one); err != nil {
+		if all == nil {
+			all = one
+		} else if err := all.Add(one); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}

@@ -363,22 +363,30 @@ func (p *callgrindParser) others(it *Image, addr image.Addr, costs []string) err
 		if err != nil {
 			return fmt.Errorf("%.20q: %.20q: want a whole number", name, c)
 		}
-		at := it.Events[name]
-		if at == nil {
-			if err := p.in.Hold(truthEntry); err != nil {
-				return err
-			}
-			if it.Events == nil {
-				it.Events = map[string]map[image.Addr]uint64{}
-			}
-			at = map[image.Addr]uint64{}
-			it.Events[name] = at
+		at, err := it.event(p.in, name)
+		if err != nil {
+			return err
 		}
 		if err := count(p.in, at, addr, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// event returns the counts of an event, which are empty if it had none. A new one draws memory.
+func (it *Image) event(in *bound.Input, name string) (map[image.Addr]uint64, error) {
+	if at := it.Events[name]; at != nil {
+		return at, nil
+	}
+	if err := in.Hold(truthEntry); err != nil {
+		return nil, err
+	}
+	if it.Events == nil {
+		it.Events = map[string]map[image.Addr]uint64{}
+	}
+	it.Events[name] = map[image.Addr]uint64{}
+	return it.Events[name], nil
 }
 
 // What becomes of the counts of a file in memory, in bytes.

@@ -2,8 +2,8 @@ package truth
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -47,18 +47,13 @@ func (it *Image) Total() uint64 {
 func (t *Counts) Add(o *Counts) error {
 	for path, it := range o.Images {
 		to := t.Image(path)
-		err := errors.Join(addCounts(to.Insts, it.Insts), addCounts(to.Jumps, it.Jumps), addCounts(to.Calls, it.Calls))
-		for name, at := range it.Events {
-			if to.Events == nil {
-				to.Events = map[string]map[image.Addr]uint64{}
-			}
-			if to.Events[name] == nil {
-				to.Events[name] = map[image.Addr]uint64{}
-			}
-			err = errors.Join(err, addCounts(to.Events[name], at))
+		err := cmp.Or(addCounts(to.Insts, it.Insts), addCounts(to.Jumps, it.Jumps), addCounts(to.Calls, it.Calls))
+		for name, from := range it.Events {
+			at, _ := to.event(nil, name) // which draws no memory that could lack
+			err = cmp.Or(err, addCounts(at, from))
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w: %w", path, ErrFormat, err)
 		}
 	}
 	return nil
@@ -66,11 +61,9 @@ func (t *Counts) Add(o *Counts) error {
 
 func addCounts[K comparable](to, from map[K]uint64) error {
 	for k, n := range from {
-		sum := to[k] + n
-		if sum < n {
-			return fmt.Errorf("%w: executions add up to more than 64 bits hold", ErrFormat)
+		if err := count(nil, to, k, n); err != nil {
+			return err
 		}
-		to[k] = sum
 	}
 	return nil
 }
