@@ -290,7 +290,7 @@ func (s *stepped) compare(steps, mostWrong int) {
 			continue
 		}
 		// A hypervisor emulates CPUID, and some then lose the trap of the step: the next instruction is stepped over as well.
-		if s.inst(pc)[1] != "0fa2" {
+		if s.inst(pc)[1] != "0fa2" || next.PC <= l.Next {
 			wrong++
 		}
 		say := t.Logf
