@@ -43,8 +43,8 @@ const SkipNoNotes Reason = "instructions whose lines no notes have"
 // procedure, or stands wherever the function was inlined later: each of these copies says how often lines ran. Lines that one block
 // alone has tell of it; of others, the blocks of the graph are assigned to the calls that were inlined into it (see placed), and to the
 // blocks of the code so that flow agrees. Then infer.Fit finds the executions of all arcs of a copy, none where hardly any were seen if gotos are computed,
-// and those of all copies add up. How often a copy that was inlined later was entered tells how often its call was made, where the
-// code has nothing of the call's line.
+// and those of all copies add up. How often a copy that was inlined later was entered tells how often its call was made, where lines
+// do not (see told).
 //
 // Functions that gcc inlined before it profiles have no graph of their own: their lines are in the graphs of their callers.
 func GCDA(p *infer.Profile, notes []*gcov.Notes, opt GCDAOptions) ([]*gcov.Data, GCDAStats, error) {
@@ -191,8 +191,8 @@ type caller struct {
 	*copyOf
 }
 
-// told reports whether lines say how often a call was made there. Its own does, where the call has no block that has no other, or where no other
-// block has it.
+// told reports whether lines say how often a call was made there. Its own does if the code has something of it, unless several blocks have that
+// line, and that of the call no other.
 func (c caller) told(site position) bool {
 	calls := c.chart.calls[site.line]
 	return len(c.at[site]) > 0 && (len(calls) != 1 || len(c.blocks[site.line]) == 1 ||
