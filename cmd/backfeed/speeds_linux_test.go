@@ -694,7 +694,7 @@ func TestSpeeds(t *testing.T) {
 	}
 	// callgrind knows no AVX-512: both runs are to choose the same routines.
 	t.Setenv("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512CD,-AVX512DQ")
-	t.Setenv("GODEBUG", "asyncpreemptoff=1,cpu.avx512f=off")
+	t.Setenv("GODEBUG", "asyncpreemptoff=1,cpu.avx512f=off,cpu.rdtscp=off")
 	t.Setenv("GOMAXPROCS", "1")
 	var text strings.Builder
 	for i := range 30_000 {

@@ -33,7 +33,7 @@ work=$dir/.work
 export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512CD,-AVX512DQ
 export OPENSSL_ia32cap=~0x200000200000000:~0xffffffffffffffff
 # Nothing else is to differ between two runs either.
-export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1,cpu.avx512f=off PERL_HASH_SEED=0 PYTHONHASHSEED=0 LC_ALL=C.UTF-8
+export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1,cpu.avx512f=off,cpu.rdtscp=off PERL_HASH_SEED=0 PYTHONHASHSEED=0 LC_ALL=C.UTF-8
 export GUILE_JIT_THRESHOLD=-1 GUILE_AUTO_COMPILE=0
 
 if [ -z "$calibrating$simulating$minute" ]; then
