@@ -42,17 +42,14 @@ const (
 
 // Cycles that no table of a model has.
 const (
-	refill      = 1.5  // times Model.Mispredict: the pipeline fills again
-	forwardFail = 20   // a load waits for a store to leave its buffer: 12 to 15 cycles by Intel's optimization manual (248966, "Store Forwarding"), and some
-	aliasFail   = 10   // a load waits for a store 4096 bytes apart: a few cycles, ibid., "Aliasing Cases"
-	assistCost  = 200  // subnormal operands: about 150 cycles by Intel's optimization manual, "Floating-point Exceptions and Assists"
-	takenJump   = 2    // the bubble behind a taken branch
-	faultCost   = 2000 // a page fault, beyond the kernel's own time: 600 cycles on Zen 3 in a virtual machine by testdata/stalls, some more where those mitigate more
-	faultAfter  = 3    // times what is taken for an access's own is at it or after it, where it faults
-	faultHeld   = 12   // times the time after an access is at it, at most, where it faults: 1.2 on Zen 3 by testdata/stalls, 2.9 to 3.2 on a Cascade Lake (429 cycles at it, 133 after), whose kernel clears buffers with interrupts off before it returns
-	maxBack     = 256  // instructions that are looked at for where a value comes from
-	window      = 64   // instructions in which a store may still be in its buffer
-	hotShare    = 0.1  // of the executions of a block that a predecessor has to bring to be looked at
+	refill      = 1.5 // times Model.Mispredict: the pipeline fills again
+	forwardFail = 20  // a load waits for a store to leave its buffer: 12 to 15 cycles by Intel's optimization manual (248966, "Store Forwarding"), and some
+	aliasFail   = 10  // a load waits for a store 4096 bytes apart: a few cycles, ibid., "Aliasing Cases"
+	assistCost  = 200 // subnormal operands: about 150 cycles by Intel's optimization manual, "Floating-point Exceptions and Assists"
+	takenJump   = 2   // the bubble behind a taken branch
+	maxBack     = 256 // instructions that are looked at for where a value comes from
+	window      = 64  // instructions in which a store may still be in its buffer
+	hotShare    = 0.1 // of the executions of a block that a predecessor has to bring to be looked at
 )
 
 // blame finds the culprits of instruction i.
@@ -438,54 +435,6 @@ func (w *work) blameBounded(i, l int, m image.Memory, ok bool, score float64) {
 	w.blameFault(i, l, min(1, b.pages)*faultCost)
 }
 
-// blameFault accuses page faults of access k of what i waits for, by so many cycles per
-// execution. Where samples are attributed to what comes before them, two places show
-// faults: the kernel returns to the access, to execute it again, so interrupts until then, and
-// those of a timer that the kernel held up before it returned, name the access; those of its second execution name what comes after it.
-func (w *work) blameFault(i, k int, most float64) {
-	in := &w.exp.Insts[k]
-	m, ok := w.memory(k)
-	if !(in.N > 0) || ok && (w.onStack(m) || m.Constant() && in.N > 1 || w.touched(k, m)) {
-		return // the same place is accessed again and again
-	}
-	if !w.skid && k != i {
-		return // the access itself is named
-	}
-	score, after := remotely, 1.0
-	if w.skid && w.faultLike(k) && w.stepsPages(k) {
-		score, after = likely, faultAfter
-		// In a virtual machine the host may have to find the page, too, for as long as it likes: that is the program's time.
-		most = max(most, w.kernel/in.N)
-	}
-	expected := most
-	if w.skid && k == i { // by samples at it
-		most = min(most, after*float64(in.Samples)*w.perSample/in.N)
-		expected = most
-	} else if w.skid { // by those after it
-		most = min(most, faultHeld*in.Time)
-		if expected = most; score != likely {
-			expected = min(most, faultAfter*in.Time)
-		}
-	}
-	if w.kernel > 0 { // handling the faults takes the kernel longer than coming and going takes the program
-		most = min(most, w.kernel/in.N)
-	}
-	w.suspect(i, PageFault, in.Addr, most, min(most, expected), score)
-}
-
-// faultLike reports whether samples are at access k and after it: what a fault takes of the program is before the access is
-// executed again, and after, and little else divides time so. A wait for the access itself is after it alone. How much is at
-// it hangs on how long the kernel has interrupts off before it returns; what was before may have been waited for there, too,
-// unless it is quick.
-func (w *work) faultLike(k int) bool {
-	at, after := float64(w.exp.Insts[k].Samples)*w.perSample, w.exp.Insts[k].Total
-	held := float64(faultAfter)
-	if w.quickBefore(k) {
-		held = faultHeld
-	}
-	return at > 0 && after > 0 && at < held*after && after < faultAfter*at
-}
-
 // quickBefore reports whether nothing can be waited for just before instruction k: samples at it are its own.
 func (w *work) quickBefore(k int) bool {
 	b := w.exp.Insts[k].Block
@@ -512,28 +461,6 @@ func (w *work) quick(i int) bool {
 	}
 	_, unit := slowCause(class)
 	return class&slow == 0 && !unit
-}
-
-// stepsPages reports whether the address of access k is stepped by a page or more in its block: the
-// first touch of memory is a fault in each turn, and not in one of many.
-func (w *work) stepsPages(k int) bool {
-	b := w.exp.Insts[k].Block
-	if w.steps == nil {
-		w.steps = map[image.Addr]int64{}
-		for _, in := range w.im.WalkInsts(w.r.Proc) {
-			w.steps[image.Addr(in.Addr)] = in.Imm
-		}
-	}
-	for i := w.first[b]; i < w.first[b+1]; i++ {
-		o := &w.ops[i]
-		if o.Op != image.OpALU || !o.Writes.Has(w.ops[k].Address) || !o.Reads.Has(w.ops[k].Address) {
-			continue
-		}
-		if step := w.steps[w.exp.Insts[i].Addr]; step >= pageSize && step < 1<<20 || step <= -pageSize && step > -1<<20 {
-			return true
-		}
-	}
-	return false
 }
 
 func changes(o *image.Operands, regs image.RegSet) bool {
@@ -1156,8 +1083,10 @@ func (w *work) boundByEvents(i int) {
 	for _, e := range w.events {
 		for k := range s.Culprits {
 			if c := &s.Culprits[k]; c.Cause == e.cause {
-				most, seen := w.eventCycles(e, i)
-				c.Most = min(c.Most, most)
+				most, seen := w.eventCycles(e, i, c.From)
+				if most < w.exp.Insts[i].Time { // else they explain all of it, however often it was executed
+					c.Most = min(c.Most, most)
+				}
 				if e.cause == Mispredict || e.cause == PageFault { // of misses, how far they went is not known
 					c.weight = max(min(c.weight, surely*most), surely*min(seen, s.Cycles))
 				}
@@ -1168,9 +1097,9 @@ func (w *work) boundByEvents(i int) {
 }
 
 // eventCycles returns the cycles per execution that instruction i may wait for what e
-// counts, at most, and by as many events as were sampled, if these are more than chance
+// counts of the instruction at an address, at most, and by as many events as were sampled, if these are more than chance
 // makes of a few.
-func (w *work) eventCycles(e *eventCounts, i int) (most, seen float64) {
+func (w *work) eventCycles(e *eventCounts, i int, culprit image.Addr) (most, seen float64) {
 	at := e.at[w.ipKey]
 	n := 0.0
 	count := func(lo, hi int) {
@@ -1194,17 +1123,17 @@ func (w *work) eventCycles(e *eventCounts, i int) (most, seen float64) {
 	case e.beyond == inSecond:
 		rest = secondTLB
 	}
-	each := e.period / w.exp.Insts[i].N * w.eventCost(e.cause)
+	each := e.period / w.exp.Insts[i].N * w.eventCost(e.cause, culprit)
 	return (n+2*math.Sqrt(n)+3)*each + rest, max(0, n-2*math.Sqrt(n)) * each
 }
 
-// eventCost is what one event costs at most, in cycles.
-func (w *work) eventCost(c Cause) float64 {
+// eventCost is what one event costs at most, in cycles, if the instruction at an address is to blame.
+func (w *work) eventCost(c Cause, culprit image.Addr) float64 {
 	switch c {
 	case Mispredict:
 		return refill * float64(w.model.Mispredict)
 	case PageFault:
-		return faultCost
+		return w.faultCostAt(culprit)
 	}
 	return 2 * float64(w.model.Memory.DRAM)
 }

@@ -69,6 +69,7 @@ type scene struct {
 	runs    func(b int) float64 // executions of block b; 1000 if nil
 	others  []*sample.Counts    // of other events
 	lost    uint64              // samples in the kernel
+	used    sample.Usage        // of the command that was recorded
 	lines   float64             // lines of code that run between two executions of one
 }
 
@@ -128,7 +129,7 @@ func (s *scene) explainer(tb testing.TB) (*Explainer, *infer.ImageProfile, *infe
 		}
 	}
 	counts.Lose(sample.LostKernel, s.lost)
-	rec := &sample.Recording{Counts: append([]*sample.Counts{counts}, s.others...)}
+	rec := &sample.Recording{Counts: append([]*sample.Counts{counts}, s.others...), Runs: []sample.Run{{Usage: s.used}}}
 	ip := &infer.ImageProfile{ID: theImage, Image: im, Samples: r.Samples, Procs: []*infer.Result{r}, Counts: counts.Images[ic]}
 	prof := &infer.Profile{Machine: s.model, Event: event, Samples: infer.Samples{Total: counts.Total, Used: r.Samples}, Images: []*infer.ImageProfile{ip}}
 	x, err := New(prof, rec)
@@ -269,7 +270,7 @@ func TestRules(t *testing.T) {
 
 		{"a store", scene{model: zen, code: before + "48890f" + add, samples: waited(1, 900_000)}, 0, "dtlb-miss<600 store-buffer"},
 		{"a store that faults", scene{model: zen, code: before + "48890f" + add, samples: map[int]uint64{firstInst: 600_000, firstInst + 1: 300_000}}, -1, "dtlb-miss page-fault store-buffer"},
-		{"the same, the kernel having little to do", scene{model: zen, code: before + "48890f" + add, samples: map[int]uint64{firstInst: 600_000, firstInst + 1: 300_000}, lost: 20_000}, -1, "dtlb-miss page-fault<20 store-buffer"},
+		{"the same, the kernel having little to do", scene{model: zen, code: before + "48890f" + add, samples: map[int]uint64{firstInst: 600_000, firstInst + 1: 300_000}, lost: 20_000}, -1, "dtlb-miss page-fault<25 store-buffer"},
 		{"the same, by its event", scene{model: zen, code: before + "48890f" + add, samples: map[int]uint64{firstInst: 600_000, firstInst + 1: 300_000}, others: miss("page-faults", 26, 1)}, -1, "dtlb-miss page-fault<120 store-buffer"},
 
 		{"little code", scene{model: zen, code: branch, samples: waited(0, 90_000)}, -1, "?"},
@@ -447,18 +448,24 @@ func FuzzExplain(f *testing.F) {
 func TestEventFirst(t *testing.T) {
 	const code = before + "48890f 4881c700020000 ffc9 75f2 c3" // 1: mov %rcx,(%rdi); add $0x200,%rdi; dec %ecx; jne 1b; ret
 	loop := func(b int) float64 { return []float64{1, 1000, 1}[b] }
-	samples := map[int]uint64{firstInst: 90_000, firstInst + 1: 60_000}
+	samples := func(at, after uint64) map[int]uint64 {
+		return map[int]uint64{firstInst: at, firstInst + 1: after}
+	}
 	for _, tt := range []struct {
-		name   string
-		others []*sample.Counts
-		first  Cause
-		most   float64
+		name    string
+		samples map[int]uint64
+		used    sample.Usage
+		others  []*sample.Counts
+		first   Cause
+		most    float64
 	}{
-		{"time alone", nil, StoreBuffer, 150},
-		{"one fault in ten turns", miss("page-faults", 26, 10), PageFault, 150},
-		{"one in a thousand", miss("page-faults", 26, 0), StoreBuffer, 60},
+		{"time alone", samples(90_000, 60_000), sample.Usage{}, nil, StoreBuffer, 150},
+		{"one fault in ten turns", samples(90_000, 60_000), sample.Usage{}, miss("page-faults", 26, 10), PageFault, 150},
+		{"one in a thousand", samples(90_000, 60_000), sample.Usage{}, miss("page-faults", 26, 0), StoreBuffer, 60},
+		{"slow ones", samples(900_000, 10_000), sample.Usage{User: 300, System: 300, Minor: 40}, miss("page-faults", 26, 10), PageFault, unbounded},
+		{"slow ones elsewhere", samples(900_000, 10_000), sample.Usage{User: 300, System: 300, Minor: 4000}, miss("page-faults", 26, 0), StoreBuffer, 60},
 	} {
-		e := (&scene{model: "amd-zen5", code: code, runs: loop, samples: samples, others: tt.others}).explain(t)
+		e := (&scene{model: "amd-zen5", code: code, runs: loop, samples: tt.samples, others: tt.others, used: tt.used}).explain(t)
 		s := &e.Insts[firstInst].Stall
 		if len(s.Culprits) == 0 || s.Culprits[0].Cause != tt.first {
 			t.Errorf("%s: %v, want %s first", tt.name, s.Culprits, tt.first)
@@ -480,24 +487,30 @@ func TestFirstTouch(t *testing.T) {
 		load  = before + "488b16 c60701 4881c700100000 ffc9 75ef c3" // 1: mov (%rsi),%rdx; movb $1,(%rdi); ...
 	)
 	loop := func(b int) float64 { return []float64{1, 1000, 1}[b] }
+	unknown := sample.Usage{}
 	for _, tt := range []struct {
 		name      string
 		code      string
 		store     int // instruction after before
 		at, after uint64
 		lost      uint64
+		used      sample.Usage
 		first     bool // page faults are the likeliest of most of the time
 	}{
-		{"as on Zen 3", touch, 0, 330_000, 270_000, 0, true},
-		{"as on Cascade Lake", touch, 0, 430_000, 130_000, 0, true},
-		{"by few samples", touch, 0, 520_000, 90_000, 0, true},
-		{"the same, the kernel having little to do", touch, 0, 520_000, 90_000, 10_000, false},
-		{"no turn faults", touch, 0, 10_000, 600_000, 0, false},
-		{"samples before it alone", touch, 0, 600_000, 10_000, 0, false},
-		{"few turns fault", small, 0, 430_000, 130_000, 0, false},
-		{"behind a load", load, 1, 520_000, 90_000, 0, false},
+		{"as on Zen 3", touch, 0, 330_000, 270_000, 0, unknown, true},
+		{"as on Cascade Lake", touch, 0, 430_000, 130_000, 0, unknown, true},
+		{"by few samples", touch, 0, 520_000, 90_000, 0, unknown, true},
+		{"the same, the kernel having little to do", touch, 0, 520_000, 90_000, 10_000, unknown, false},
+		{"no turn faults", touch, 0, 10_000, 600_000, 0, unknown, false},
+		{"samples before it alone", touch, 0, 600_000, 10_000, 0, unknown, false},
+		{"the same, the kernel being as long", touch, 0, 600_000, 10_000, 590_000, unknown, true},
+		{"the same, by what the command used", touch, 0, 600_000, 10_000, 0, sample.Usage{User: 200, System: 200, Minor: 25}, true}, // 3 GHz are taken
+		{"of which the kernel had little", touch, 0, 600_000, 10_000, 0, sample.Usage{User: 200, System: 100, Minor: 25}, false},
+		{"which faulted less", touch, 0, 600_000, 10_000, 0, sample.Usage{User: 200, System: 200, Minor: 2}, false},
+		{"few turns fault", small, 0, 430_000, 130_000, 0, unknown, false},
+		{"behind a load", load, 1, 520_000, 90_000, 0, unknown, false},
 	} {
-		e := (&scene{model: "amd-zen5", code: tt.code, runs: loop, samples: map[int]uint64{firstInst + tt.store: tt.at, firstInst + tt.store + 1: tt.after}, lost: tt.lost}).explain(t)
+		e := (&scene{model: "amd-zen5", code: tt.code, runs: loop, samples: map[int]uint64{firstInst + tt.store: tt.at, firstInst + tt.store + 1: tt.after}, lost: tt.lost, used: tt.used}).explain(t)
 		if share := e.Likeliest[PageFault] / e.Dynamic; share >= 0.5 != tt.first {
 			t.Errorf("%s: page faults are likeliest for %.0f %% of the stalls", tt.name, 100*share)
 		}

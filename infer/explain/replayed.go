@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -91,7 +89,7 @@ func (w *work) weighReplayed(i int, c Cause, from image.Addr, most, expected, sc
 	if len(w.replayed) == 0 || from == 0 {
 		return most, expected, score
 	}
-	k, ok := slices.BinarySearchFunc(w.exp.Insts, from, func(t InstTime, a image.Addr) int { return cmp.Compare(t.Addr, a) })
+	k, ok := w.instAt(from)
 	if !ok {
 		return most, expected, score
 	}

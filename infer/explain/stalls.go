@@ -205,7 +205,8 @@ type Explainer struct {
 	counted   map[string]*eventCounts // by name in lower case: what the top-down shares are made from
 	cpu       sample.CPU              // that of most samples
 	kernel    float64                 // cycles in the kernel; 0 is unknown
-	timeSD    float64                 // of the logarithm of counts that nothing but time tells
+	faults    faults
+	timeSD    float64 // of the logarithm of counts that nothing but time tells
 
 	// Progress is called as All goes on, with the procedures that are done. nil is not called.
 	Progress func(done, total int)
@@ -233,6 +234,7 @@ func New(prof *infer.Profile, rec *sample.Recording) (*Explainer, error) {
 	}
 	x.skid = !model.InOrder && !infer.PreciseEvent(prof.Event)
 	x.kernel = float64(x.kernelSamples(rec)) * x.perSample
+	x.readFaults(rec)
 	x.measureReuse()
 	x.measureDoubt()
 	x.readEvents(rec)
@@ -893,4 +895,9 @@ func InParallel(n int, f func(i int)) {
 		})
 	}
 	wg.Wait()
+}
+
+// instAt finds the instruction at an address.
+func (w *work) instAt(a image.Addr) (i int, ok bool) {
+	return slices.BinarySearchFunc(w.exp.Insts, a, func(t InstTime, a image.Addr) int { return cmp.Compare(t.Addr, a) })
 }
