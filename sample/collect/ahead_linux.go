@@ -99,6 +99,7 @@ type follower struct {
 	stats   Followed
 	fixed   fixedCost
 	fixing  int           // stretches of 0 steps that are under way
+	unhit   int           // of those that ended, without one hit before, how many were never hit
 	waiting []*tracee     // to be interrupted, one after another: each is to stand for as short a time as can be
 	asked   *tracee       // was interrupted, and has not stopped yet; may be nil
 	armed   []*tracee     // with a stretch under way
@@ -236,7 +237,11 @@ func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
 		f.repeat(t, th, st.Again, st.Then)
 		return notTimed(StretchUnknown)
 	}
-	if err := f.arm(t, th, st, pc); err != nil {
+	err := errNeverHit
+	if !f.neverHit() {
+		err = f.arm(t, th, st, pc)
+	}
+	if err != nil {
 		f.stats.Refused = err.Error()
 		return notTimed(StretchRefused)
 	}
@@ -299,6 +304,15 @@ func (t *tracer) repace(now time.Time) {
 	}
 	t.next = time.Time{}
 }
+
+// errNeverHit is why there is no breakpoint where the machine takes them, and threads that go on right at them do not stop.
+var errNeverHit = errors.New("breakpoints are set and never hit, as in virtual machines that have no debug registers, such as those of PVM")
+
+// leastUnhit is the processor time after which a breakpoint where the thread went on is known not to be hit.
+const leastUnhit = time.Millisecond
+
+// neverHit reports whether breakpoints do not work.
+func (f *follower) neverHit() bool { return f.unhit >= fixedFirst }
 
 // arm sets the breakpoint of a stretch, or a debug register.
 func (f *follower) arm(t *tracer, th *tracee, st *pendingStretch, pc uint64) error {
@@ -384,7 +398,7 @@ func (f *follower) stopped(th *tracee, signal unix.Signal, event int) bool {
 	case overdue:
 		f.end(th, Stretch{End: StretchLimit, Time: used})
 	default:
-		f.end(th, Stretch{End: StretchEvent})
+		f.end(th, Stretch{End: StretchEvent, Time: used})
 	}
 	return false
 }
@@ -450,6 +464,9 @@ func (f *follower) end(th *tracee, s Stretch) {
 	}
 	if st.fixes {
 		f.fixing--
+		if len(f.fixed.seen) == 0 && (s.End == StretchLimit || s.End == StretchEvent && s.Time >= leastUnhit) {
+			f.unhit++
+		}
 		s = Stretch{End: StretchFixed}
 	}
 	if s.End == StretchHit || s.End == StretchLimit {

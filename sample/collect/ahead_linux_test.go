@@ -497,3 +497,30 @@ func TestPassing(t *testing.T) {
 		t.Errorf("the program is traced by %d after the end, or has ended", tracerOf(child))
 	}
 }
+
+// TestNeverHit: breakpoints where threads go on that are never hit are known not to work, unless one has been.
+func TestNeverHit(t *testing.T) {
+	limit, event := Stretch{End: StretchLimit}, Stretch{End: StretchEvent, Time: leastUnhit}
+	for _, tt := range []struct {
+		name  string
+		seen  []time.Duration // of breakpoints that were hit
+		ends  []Stretch
+		never bool
+	}{
+		{"to the limit", nil, []Stretch{limit, limit, limit, limit, limit}, true},
+		{"or to a stop", nil, []Stretch{limit, event, limit, event, limit}, true},
+		{"some", nil, []Stretch{limit, limit, limit, limit}, false},
+		{"stopped at once", nil, []Stretch{limit, limit, limit, limit, {End: StretchEvent}}, false},
+		{"gone", nil, []Stretch{limit, limit, limit, limit, {End: StretchGone}}, false},
+		{"others were hit", []time.Duration{1000}, []Stretch{limit, limit, limit, limit, limit}, false},
+	} {
+		f := &follower{fixed: fixedCost{seen: tt.seen}}
+		for _, s := range tt.ends {
+			f.fixing++
+			f.end(&tracee{stretch: &pendingStretch{fixes: true}}, s)
+		}
+		if never := f.neverHit(); never != tt.never {
+			t.Errorf("%s: never hit is %v", tt.name, never)
+		}
+	}
+}
