@@ -44,6 +44,7 @@ func estimate(p *Placed, opt Options) {
 		of.total = of.counts() * float64(prof.Samples.Used)
 		if heldUp(counts) {
 			of.heldUp = of.counts() / prof.cyclesApart()
+			of.returns = returnsHold(counts)
 		}
 		if !calibrated {
 			of.minor = minorShare * of.total

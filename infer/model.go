@@ -95,7 +95,8 @@ type params struct {
 
 	// heldUp: the samples that a cycle brings in which interrupts are held up until a system call returns; 0 if what is
 	// sampled there tells of no such time.
-	heldUp float64
+	heldUp  float64
+	returns float64 // cycles for which one holds them up
 
 	// minor is how many samples that count a procedure has fewer of that takes minorEffort, see there; 0 is none.
 	minor float64

@@ -38,7 +38,7 @@ func testCost(*Result) func(*image.Block) float64 {
 func timerParams(held bool) *params {
 	par := outOfOrder
 	if held {
-		par.heldUp = 1 / testApart
+		par.heldUp, par.returns = 1/testApart, systemCycles
 	}
 	return &par
 }
@@ -110,6 +110,27 @@ func TestHeldUp(t *testing.T) {
 	both := []*sample.Counts{{CPU: here, Event: sample.Event{Name: "cpu-clock"}}, {Event: sample.Event{Name: "cpu-clock"}}}
 	if heldUp(both) {
 		t.Error("a timer's samples with those of signals are taken for a timer's alone")
+	}
+}
+
+// TestReturnsHold: the cycles of a return are those of the recordings, by samples, where it is known.
+func TestReturnsHold(t *testing.T) {
+	counts := func(n, returns, held uint64) *sample.Counts {
+		return &sample.Counts{Event: sample.Event{Name: "cpu-clock", Unit: "ns"}, Total: n, Returns: returns, Held: held}
+	}
+	for _, tt := range []struct {
+		name string
+		of   []*sample.Counts
+		want float64
+	}{
+		{"not known", []*sample.Counts{counts(1000, 0, 0)}, systemCycles},
+		{"measured", []*sample.Counts{counts(1000, 3000, 4_200_000)}, 1400 + coldCycles},
+		{"of one of two machines", []*sample.Counts{counts(1000, 3000, 4_200_000), counts(3000, 0, 0)}, (1400+3*(systemCycles-coldCycles))/4 + coldCycles},
+		{"no samples", []*sample.Counts{counts(0, 3000, 4_200_000)}, systemCycles},
+	} {
+		if got := returnsHold(tt.of); !near(got, tt.want, 1e-9) {
+			t.Errorf("%s: %g cycles, want %g", tt.name, got, tt.want)
+		}
 	}
 }
 

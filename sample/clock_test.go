@@ -89,3 +89,41 @@ func TestReliability(t *testing.T) {
 		t.Errorf("counted for longer than it was to be: %v", err)
 	}
 }
+
+// returned is a recording in which it is known how long returns of system calls hold interrupts up.
+func returned(calls, cycles uint64) *Recording {
+	r := clocked()
+	r.Counts[0].Returns, r.Counts[0].Held = calls, cycles
+	return r
+}
+
+// TestDumpReturns pins what the returns of system calls add to the format.
+func TestDumpReturns(t *testing.T) {
+	checkDump(t, returned(3000, 4_200_000), "testdata/returns.dump")
+}
+
+// TestReturnsAdd: the cycles of a return are the mean over those that were timed, and stay so if everything is scaled.
+func TestReturnsAdd(t *testing.T) {
+	for _, rs := range [][]*Recording{{returned(100, 10_000), returned(300, 390_000), clocked()}, {clocked(), returned(300, 390_000), returned(100, 10_000)}} {
+		sum := Merge(rs...)
+		back, err := Decode(sum.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*Counts{sum.Counts[0], back.Counts[0], back.Scale(0.3).Counts[0]} {
+			if err := c.Check(); err != nil || c.ReturnCycles() != 1000 {
+				t.Errorf("%g cycles of %d returns, want 1000: %v", c.ReturnCycles(), c.Returns, err)
+			}
+		}
+	}
+	if n := clocked().Counts[0].ReturnCycles(); n != 0 {
+		t.Errorf("where it is not known, %g cycles", n)
+	}
+	cycles := returned(10, 1000)
+	cycles.Counts[0].Event.Unit, cycles.Counts[0].Clocked, cycles.Counts[0].Cycles = "cycles", 0, 0
+	for _, r := range []*Recording{returned(0, 1), returned(10, 10*MostHeld+10), cycles} {
+		if err := r.Counts[0].Check(); err == nil || !strings.Contains(err.Error(), "returns of system calls") {
+			t.Errorf("%d cycles in %d returns: %v", r.Counts[0].Held, r.Counts[0].Returns, err)
+		}
+	}
+}

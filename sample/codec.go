@@ -26,8 +26,9 @@ import (
 //	              "bfr9" if processes are known, "bfra" if walks were timed, "bfrb" if the
 //	              clock is known, "bfrc" if samples were scaled up, "bfrd" if it is known
 //	              what ran, where, when or in which runs, "bfre" if time off the processor
-//	              is known, "bfrf" if it is known how long events were counted, and nothing
-//	              else differs: digits go on as letters
+//	              is known, "bfrf" if it is known how long events were counted, "bfrg" if
+//	              it is known how long interrupts are held up where system calls return,
+//	              and nothing else differs: digits go on as letters
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //	-       -     from "bfrd" on, list of at most MaxRuns Runs, in the order of their fields
@@ -52,6 +53,8 @@ import (
 //	square   from "bfrc" on, by how much more the variance of all samples is than their number
 //	integer  from "bfrf" on, ns that the event was to be counted; 0 is unknown
 //	integer  from "bfrf" on, those in which it was
+//	integer  from "bfrg" on, system calls of which it was measured how long their returns hold interrupts up
+//	integer  from "bfrg" on, cycles of all of these returns
 //	list     from "bfrd" on, origins in the order of their fields: strings, process, thread
 //	         and cgroup; integer, samples (> 0)
 //	list     from "bfrd" on, processors by increasing number: integer, number minus that of the
@@ -196,7 +199,8 @@ const (
 	magicSplit     = "bfrd"
 	magicOff       = "bfre"
 	magicCounted   = "bfrf"
-	magicLast      = magicCounted
+	magicReturns   = "bfrg"
+	magicLast      = magicReturns
 )
 
 const headerSize = len(magic) + 4
@@ -229,6 +233,7 @@ var versions = []struct {
 	}},
 	{magicOff, "time off the processor", func(r *stored) bool { return len(r.off) > 0 }},
 	{magicCounted, "how long events were counted", ofCounts(func(o *ordered) bool { return o.head.Enabled > 0 })},
+	{magicReturns, "how long system calls return", ofCounts(func(o *ordered) bool { return o.head.Returns > 0 })},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
@@ -328,6 +333,10 @@ func (e *encoder) counts(o *ordered) {
 	if e.magic >= magicCounted {
 		e.Uint(c.Enabled)
 		e.Uint(c.Running)
+	}
+	if e.magic >= magicReturns {
+		e.Uint(c.Returns)
+		e.Uint(c.Held)
 	}
 	if e.magic >= magicSplit {
 		e.split(c)
@@ -755,6 +764,11 @@ func (d *decoder) counts() *ordered {
 		c.Enabled = d.Uint(math.MaxUint64, "ns enabled")
 		c.Running = d.Uint(math.MaxUint64, "ns running")
 		d.Note("counted %d of %d ns", c.Running, c.Enabled)
+	}
+	if d.magic >= magicReturns {
+		c.Returns = d.Uint(math.MaxUint64, "returns of system calls")
+		c.Held = d.Uint(math.MaxUint64, "cycles of returns")
+		d.Note("interrupts held up for %d cycles in %d returns", c.Held, c.Returns)
 	}
 	if d.magic >= magicSplit {
 		d.split(c)

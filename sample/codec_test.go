@@ -123,7 +123,7 @@ func TestDecodeMalformed(t *testing.T) {
 		{"empty", nil, "offset 0x0: magic"},
 		{"other magic", []byte("bfc2\x00\x00\x00\x00\x00"), "offset 0x0: magic"},
 		{"other version", []byte("bfr1\x00\x00\x00\x00\x00"), `offset 0x0: version "bfr1", want "bfr2"`},
-		{"newer version", []byte("bfrg\x00\x00\x00\x00\x00"), `offset 0x0: version "bfrg", this backfeed reads up to "bfrf": written by a newer backfeed`},
+		{"newer version", []byte("bfrh\x00\x00\x00\x00\x00"), `offset 0x0: version "bfrh", this backfeed reads up to "bfrg": written by a newer backfeed`},
 		{"no checksum", []byte("bfr2\x00\x00"), "offset 0x4: checksum"},
 		{"wrong checksum", []byte("bfr2\x00\x00\x00\x00\x00"), "offset 0x4: checksum"},
 		{"nothing", seal(none(newFile())), "offset 0x8: counts"},

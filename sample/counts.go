@@ -249,6 +249,18 @@ func (c *Counts) Clock() float64 {
 	return float64(c.Cycles) / float64(c.Clocked)
 }
 
+// ReturnCycles is for how many cycles interrupts are held up where a system call returns, in the mean of those that were timed; 0 if it
+// is not known.
+func (c *Counts) ReturnCycles() float64 {
+	if c.Returns == 0 {
+		return 0
+	}
+	return float64(c.Held) / float64(c.Returns)
+}
+
+// MostHeld bounds the cycles that a return of a system call holds interrupts up.
+const MostHeld = 1_000_000
+
 // Reliability is the part of the time in which the event of these counts was counted, of that in which it was to be: 1 where it had a
 // counter of its own. What samples say of the rest is an extrapolation. It is what VTune calls MUX reliability. known is false where
 // nothing says for how long it was counted.
@@ -272,6 +284,7 @@ const AlwaysCounted = 0.98
 func (c *Counts) Measure(of *Counts) {
 	c.Weight, c.Clocked, c.Cycles, c.Excess = of.Weight, of.Clocked, of.Cycles, of.Excess
 	c.Enabled, c.Running = of.Enabled, of.Running
+	c.Returns, c.Held = of.Returns, of.Held
 }
 
 // Dispersion is how many times as large the variance of a number of samples is as chance makes it: 1, or more where samples
@@ -395,6 +408,7 @@ func (c *Counts) mergeWhole(o *Counts, mine, theirs bool) (shorter uint8) {
 	c.Weight = sum
 	c.Clocked, c.Cycles = add(c.Clocked, o.Clocked), add(c.Cycles, o.Cycles)
 	c.Enabled, c.Running = add(c.Enabled, o.Enabled), add(c.Running, o.Running)
+	c.Returns, c.Held = add(c.Returns, o.Returns), add(c.Held, o.Held)
 	c.Excess = c.Excess.Add(o.Excess)
 	c.mergeSplit(o)
 	return c.mergeSlices(o)
@@ -512,6 +526,10 @@ func (c *Counts) checkClock() error {
 		return fmt.Errorf("counted for %d of %d ns", c.Running, c.Enabled)
 	case c.Clocked != 0 && !(ghz >= LeastClock && ghz <= MostClock):
 		return fmt.Errorf("a clock of %g cycles per ns", ghz)
+	case c.Returns != 0 && c.Event.Unit != "ns":
+		return fmt.Errorf("%d returns of system calls were timed, of events that are counted in %q", c.Returns, c.Event.Unit)
+	case c.Held > 0 && c.ReturnCycles() == 0 || c.ReturnCycles() > MostHeld:
+		return fmt.Errorf("interrupts held up for %d cycles in %d returns of system calls", c.Held, c.Returns)
 	}
 	return nil
 }

@@ -79,6 +79,7 @@ func (c *Counts) inTime() *Counts {
 	}
 	out.Branches, out.Ranges, out.Paths, out.Targets = nil, nil, nil, nil
 	out.Clocked, out.Cycles = 0, 0
+	out.Returns, out.Held = 0, 0
 	for o, n := range c.Origins {
 		out.AddOrigin(o, uint64(w*float64(n)))
 	}
@@ -118,7 +119,7 @@ func (c *Counts) checkOffEvent(delivered uint64, ran int) error {
 	if !ok || !slices.Contains(OffReasons, why) || c.Event != OffEvent(why) {
 		return fmt.Errorf("%+v is no event of time off the processor", c.Event)
 	}
-	if ran > 0 || c.Clocked > 0 {
+	if ran > 0 || c.Clocked > 0 || c.Returns > 0 {
 		return fmt.Errorf("what ran, in time off the processor")
 	}
 	if n := delivered; n < math.MaxUint64/OffPeriod && c.Weight != n*OffPeriod {

@@ -185,6 +185,8 @@ type Counts struct {
 	Cycles   uint64 // that passed in Clocked
 	Enabled  uint64 // ns that the event was to be counted while code ran; 0 is unknown, as of events that need no counter of the processor
 	Running  uint64 // of Enabled, those in which it was: less where events share a counter. Samples are of these alone
+	Returns  uint64 // system calls that did next to nothing, of which it was measured how long their returns hold interrupts up; 0 if that is not known, as of events that are no timer's
+	Held     uint64 // cycles of all Returns together
 	Excess   Square // by how much more the variance of Total is than Total, which chance alone makes it: where samples count for several; see Dispersion
 	Images   []*ImageCounts
 	Lost     map[Loss]uint64 // samples by reason

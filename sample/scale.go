@@ -118,6 +118,7 @@ func (out *Counts) scaleTime(c *Counts, w float64) {
 		out.Weight = uint64(min(math.Round(c.MeanPeriod()*float64(out.Delivered())), 1<<62))
 	}
 	out.Enabled, out.Running = scaled(c.Enabled, w), scaled(c.Running, w)
+	out.Returns, out.Held = c.Returns, c.Held
 	if c.Clocked > 0 {
 		clocked := max(1, math.Round(min(w*float64(c.Clocked), 1<<58)))
 		out.Clocked, out.Cycles = uint64(clocked), max(1, uint64(math.Round(clocked*c.Clock())))

@@ -331,6 +331,7 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 			c.Weight = share(dir.summary.Counts[i].Weight, c.Total, all)
 			shareClock(c, dir.summary.Counts[i], all)
 			c.Enabled, c.Running = share(dir.summary.Counts[i].Enabled, c.Total, all), share(dir.summary.Counts[i].Running, c.Total, all)
+			c.Returns, c.Held = dir.summary.Counts[i].Returns, dir.summary.Counts[i].Held
 			c.Excess = dir.summary.Counts[i].ExcessOf(c.Total)
 			shareProbed(c, all)
 		}

@@ -108,6 +108,10 @@ func random(rnd *rand.Rand) *sample.Recording {
 			c.Clocked = 1 + rnd.Uint64N(1e6)
 			c.Cycles = c.Clocked * (1 + rnd.Uint64N(5))
 		}
+		if c.Event.Unit == "ns" && rnd.IntN(2) == 0 {
+			c.Returns = 1 + rnd.Uint64N(1e6)
+			c.Held = c.Returns * rnd.Uint64N(5000)
+		}
 		r.Add(c)
 	}
 	for range rnd.IntN(2) * rnd.IntN(4) {
@@ -719,6 +723,7 @@ func TestClockKept(t *testing.T) {
 		c.AddSample(c.Image(sample.ImageID{Path: "/app"}), 0x40, 7)
 		c.AddSample(c.Image(sample.ImageID{Path: "/lib"}), 0x40, 3)
 		c.Weight, c.Clocked, c.Cycles, c.Excess.Lo = 10e6, 10e6, cycles, 100
+		c.Returns, c.Held = 100, 100_000
 		if err := s.Put(hour, &sample.Recording{Counts: []*sample.Counts{c}}, map[string]string{"host": fmt.Sprint(cycles)}); err != nil {
 			t.Fatal(err)
 		}
@@ -734,6 +739,9 @@ func TestClockKept(t *testing.T) {
 		}
 		if c := rec.Counts[0]; c.Clocked != tt.clocked || math.Abs(c.Clock()-3.7) > 1e-6 {
 			t.Errorf("of %v, %d ns have a clock of %g, want %d of 3.7", tt.images, c.Clocked, c.Clock(), tt.clocked)
+		}
+		if c := rec.Counts[0]; c.Returns != 200 || c.ReturnCycles() != 1000 {
+			t.Errorf("of %v, %d returns hold interrupts up for %g cycles, want 200 for 1000", tt.images, c.Returns, c.ReturnCycles())
 		}
 		if got := rec.Counts[0].Excess.Float64(); got != tt.excess {
 			t.Errorf("of %v, the variance exceeds the samples by %g, want %g", tt.images, got, tt.excess)
