@@ -45,7 +45,7 @@ const (
 	recentClock = 5 // so many of the last ones have a say, of which the middle counts
 
 	heldEvery = 10 * time.Second // returns of system calls are timed so often, for heldFor each
-	heldTimes = 3                // and so many times in all
+	heldTimes = 2                // and so many times in all
 )
 
 // due reports whether the clock is to be measured again.
