@@ -45,7 +45,7 @@ type Empty struct {
 func (e *Empty) Error() string {
 	why := ""
 	if e.Why != "" {
-		why = fmt.Sprintf(" (%d %s)", e.N, e.Why)
+		why = fmt.Sprintf(" (%s: %d)", e.Why, e.N)
 	}
 	return fmt.Sprintf("%s%s: %v", e.What, why, ErrEmpty)
 }

@@ -8,7 +8,6 @@ import (
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
-	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/layout"
@@ -81,7 +80,7 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 	case target == "bolt":
 		c.warn("next: %s", emit.BOLTReorder(whole(out), whole(ip.Image.Path), ip.Image))
 	default:
-		c.warn("next: "+emit.NextLinks[target], prose.ShellWord(whole(out)))
+		c.warn("next: %s", emit.LinkBuild(target, whole(out), emit.MadeByRust(ip)))
 	}
 	return nil
 }

@@ -51,10 +51,10 @@ func TestAdvised(t *testing.T) {
 		want string
 	}{
 		{fmt.Errorf("app: %w", &feedback.Empty{What: "bolt: app: no edges", Why: feedback.SkipNoSymbol, N: 201}),
-			"app: bolt: app: no edges (201 procedures without a symbol of their own): nothing to write: to have a profile, keep the symbol table: do not strip"},
+			"app: bolt: app: no edges (procedures without a symbol of their own: 201): nothing to write: to have a profile, keep the symbol table: do not strip"},
 		{&feedback.Empty{What: "llvm: no function has both counts and lines", Why: feedback.SkipImageLines, N: 1},
-			"llvm: no function has both counts and lines (1 images without a line table): nothing to write: to have a profile, compile with -g, or have the debug file where --symfs looks"},
-		{&feedback.Empty{What: "go: app: no calls", Why: feedback.SkipAdded, N: 3}, "go: app: no calls (3 calls of the runtime that the compiler adds): nothing to write"},
+			"llvm: no function has both counts and lines (images without a line table: 1): nothing to write: to have a profile, compile with -g, or have the debug file where --symfs looks"},
+		{&feedback.Empty{What: "go: app: no calls", Why: feedback.SkipAdded, N: 3}, "go: app: no calls (calls of the runtime that the compiler adds: 3): nothing to write"},
 		{&feedback.Empty{What: "go: no calls"}, "go: no calls: nothing to write"},
 		{feedback.ErrUnfit, "not for this format"},
 	} {

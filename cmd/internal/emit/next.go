@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"backfeed/cmd/internal/prose"
+	"backfeed/infer"
 	"backfeed/infer/image"
 )
 
@@ -90,10 +91,40 @@ func bolt(profile, program string) string {
 	return fmt.Sprintf("llvm-bolt %s -o %s -data=%s -reorder-blocks=ext-tsp -split-functions", prose.ShellWord(program), prose.ShellWord(filepath.Base(program)+".bolt"), prose.ShellWord(profile))
 }
 
-// NextLinks says by linker that layout writes for how to link with its file: the command, and what must hold.
-var NextLinks = map[string]string{
-	"lld":       "clang -ffunction-sections -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
-	"gold":      "gcc -ffunction-sections -fuse-ld=gold -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build",
-	"ld":        "gcc -ffunction-sections -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build, and GNU ld 2.43 or later",
-	"ld-script": "gcc -ffunction-sections -Wl,-T,%s, with the same sources and options as the recorded build",
+// links are, by linker that layout writes for, what makes the compiler driver link with its file, and what must hold besides.
+var links = map[string]struct{ linker, option, must string }{
+	"lld":       {"-fuse-ld=lld", "-Wl,--symbol-ordering-file=", ""},
+	"gold":      {"-fuse-ld=gold", "-Wl,--section-ordering-file=", ""},
+	"ld":        {"", "-Wl,--section-ordering-file=", ", and GNU ld 2.43 or later"},
+	"ld-script": {"", "-Wl,-T,", ""},
 }
+
+// LinkBuild is the command that links with an order for a linker that layout writes for, by rustc if that made most of what ran.
+func LinkBuild(linker, order string, rust bool) string {
+	l := links[linker]
+	words := []string{"gcc -ffunction-sections"}
+	switch {
+	case rust: // which puts each function into a section of its own
+		words = []string{"rustc"}
+	case linker == "lld":
+		words = []string{"clang -ffunction-sections"}
+	}
+	for _, option := range []string{l.linker, l.option + prose.ShellWord(order)} {
+		if option != "" && rust {
+			option = "-Clink-arg=" + option
+		}
+		if option != "" {
+			words = append(words, option)
+		}
+	}
+	command := strings.Join(words, " ") + ", with the same sources and options as the recorded build" + l.must
+	if rust && !filepath.IsAbs(order) {
+		command += ", and the order by its absolute path"
+	}
+	return command
+}
+
+// MadeByRust reports whether rustc made most of what ran of an image.
+func MadeByRust(ip *infer.ImageProfile) bool { return rustFirst(compilers(ip)) }
+
+func rustFirst(of []Compiler) bool { return len(of) > 0 && of[0].Lang == "rust" }

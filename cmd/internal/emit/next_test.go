@@ -92,3 +92,23 @@ func TestRust(t *testing.T) {
 		}
 	}
 }
+
+func TestLinkBuild(t *testing.T) {
+	const same = ", with the same sources and options as the recorded build"
+	for _, tt := range []struct {
+		linker, order string
+		rust          bool
+		want          string
+	}{
+		{"lld", "/a/p.order", false, "clang -ffunction-sections -fuse-ld=lld -Wl,--symbol-ordering-file=/a/p.order" + same},
+		{"gold", "p.order", false, "gcc -ffunction-sections -fuse-ld=gold -Wl,--section-ordering-file=p.order" + same},
+		{"ld", "p.order", false, "gcc -ffunction-sections -Wl,--section-ordering-file=p.order" + same + ", and GNU ld 2.43 or later"},
+		{"ld-script", "my order", false, "gcc -ffunction-sections -Wl,-T,'my order'" + same},
+		{"lld", "/a/p.order", true, "rustc -Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--symbol-ordering-file=/a/p.order" + same},
+		{"ld-script", "p.ld", true, "rustc -Clink-arg=-Wl,-T,p.ld" + same + ", and the order by its absolute path"},
+	} {
+		if got := LinkBuild(tt.linker, tt.order, tt.rust); got != tt.want {
+			t.Errorf("%s, rust %v:\n got %s\nwant %s", tt.linker, tt.rust, got, tt.want)
+		}
+	}
+}

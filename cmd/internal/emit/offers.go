@@ -274,7 +274,7 @@ func (m *maker) llvm() {
 	b := m.write(LLVM, Options{}, Offer{
 		Reader: "clang, rustc", Does: "They order blocks by what is hot, inline hot calls again, and put cold functions apart.",
 		Worth: m.blocks() + " What inlining adds to that is not predicted.", Few: !madeBy(m.Compilers, "clang", "LLVM", "rustc"),
-	}, m.emit("llvm", file), LLVMBuild(file, len(m.Compilers) > 0 && m.Compilers[0].Lang == "rust"))
+	}, m.emit("llvm", file), LLVMBuild(file, rustFirst(m.Compilers)))
 	if o := &m.Files[len(m.Files)-1]; o.Err == nil {
 		if d, err := feedback.DecideLLVM(b); err == nil {
 			m.For, m.Decisions = "llvm", d
@@ -315,7 +315,7 @@ func (m *maker) linker() {
 		o.Says = []string{Ordered(m.Image.ID, m.ordered.Order, m.ordered.Gain)}
 		o.Worth = m.ordered.worth()
 		if m.ordered.Gain.Clear() {
-			o.use(m.command("layout "+prose.ShellWord(m.Image.ID.Path), "--for lld -o "+prose.ShellWord(file)), fmt.Sprintf(NextLinks["lld"], prose.ShellWord(file)))
+			o.use(m.command("layout "+prose.ShellWord(m.Image.ID.Path), "--for lld -o "+prose.ShellWord(file)), LinkBuild("lld", file, rustFirst(m.Compilers)))
 		}
 	}
 	m.Files = append(m.Files, o)
