@@ -3,6 +3,7 @@ package sample
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 )
 
@@ -25,6 +26,14 @@ type Usage struct {
 	Waited       uint64 // switches to another thread because it waited
 	Preempted    uint64 // switches although it did not
 	Read, Wrote  uint64 // from and to disks, in blocks of 512 bytes
+}
+
+// SplitSD is the standard deviation of User and of System, in us, where the kernel divides their sum by what its ticks met
+// (CONFIG_TICK_CPU_ACCOUNTING), 100 times a second at the least.
+func (u *Usage) SplitSD() float64 {
+	const tick = 10_000 // us
+	user, system := float64(u.User), float64(u.System)
+	return math.Sqrt(tick * user * system / max(1, user+system))
 }
 
 // CommandName is what a recording tells of a command line: its program, and "..." for all arguments, which may hold what

@@ -59,6 +59,7 @@ func (w *work) blame(i int) {
 	w.blameFlow(i)
 	w.blameStores(i)
 	w.blameUnits(i, sl)
+	w.blameReturn(i)
 	w.boundByEvents(i)
 }
 
@@ -937,6 +938,9 @@ func (w *work) blameOp(i, k int, score float64) {
 		case Lock:
 			w.accuse(i, Lock, in.Addr, unbounded, max(score, scarcely))
 		case Microcode:
+			if w.timer && w.callsSystem(k) {
+				break // see blameReturn
+			}
 			w.accuse(i, Microcode, in.Addr, unbounded, score)
 		case Divider:
 			w.suspect(i, Divider, in.Addr, 2*latency+slowDivide, latency, score)
@@ -948,6 +952,24 @@ func (w *work) blameOp(i, k int, score float64) {
 	case image.OpFloatAdd, image.OpFloatMul, image.OpFMA, image.OpFloatDiv32, image.OpFloatDiv64, image.OpSqrt32, image.OpSqrt64, image.OpConvert, image.OpX87:
 		w.accuse(i, Assist, in.Addr, assistCost, remotely/2)
 	}
+}
+
+// blameReturn accuses the kernel's return of what i waits for, if i is a system call, or comes behind one where the instruction itself is named:
+// samples of a timer where a call returns are of the kernel, which held the interrupt up, or are signals that it brought.
+func (w *work) blameReturn(i int) {
+	k := i
+	if !w.skid {
+		k--
+	}
+	if w.timer && k >= 0 && w.callsSystem(k) {
+		w.accuse(i, KernelReturn, w.exp.Insts[k].Addr, unbounded, surely)
+	}
+}
+
+// callsSystem reports whether instruction k is a system call.
+func (w *work) callsSystem(k int) bool {
+	in := &w.exp.Insts[k]
+	return in.Class&image.System != 0 && slices.Contains(w.im.AfterSystemCalls(&w.r.Proc.Blocks[in.Block]), in.Addr+image.Addr(in.Len))
 }
 
 // slowDivide is how many cycles the slowest operands of a division take more than

@@ -210,6 +210,7 @@ func TestRules(t *testing.T) {
 	loop := func(b int) float64 { return []float64{1, 1000, 1}[b] }
 	half := func(b int) float64 { return []float64{1000, 500, 1000}[b] }
 	precise := sample.Event{Name: "cycles:pp", Period: 1, Unit: "cycles"}
+	timer := sample.Event{Name: "cpu-clock", Period: 1, Unit: "ns"}
 	wide := before + "890f 895704 488b07" + add           // mov %ecx,(%rdi); mov %edx,4(%rdi); mov (%rdi),%rax
 	branch := before + "4839ca 7504 4883c101 4883c201 c3" // cmp %rcx,%rdx; jne 1f; add $1,%rcx; 1: add $1,%rdx; ret
 	nops := strings.Repeat("90 ", 16)
@@ -265,6 +266,11 @@ func TestRules(t *testing.T) {
 		{"an atomic operation", scene{model: zen, code: before + "f048830701" + add, samples: waited(1, 900_000)}, 0, "dcache-miss dependency<20 dtlb-miss<600 lock store-buffer"},
 		{"before an atomic operation", scene{model: zen, code: before + "4883c201 f048830701" + add, samples: waited(1, 900_000)}, 0, "dependency<2 dtlb-miss<600 lock store-buffer"},
 		{"a string instruction", scene{model: zen, code: before + "f3a4" + add, samples: waited(1, 900_000)}, 0, "dcache-miss dependency<26 dtlb-miss microcode store-buffer"},
+		{"a system call", scene{model: zen, event: timer, code: before + "0f05" + add, samples: waited(1, 900_000)}, 0, "dependency<100 kernel-return"},
+		{"the same, by cycles", scene{model: zen, code: before + "0f05" + add, samples: waited(1, 900_000)}, 0, "dependency<100 microcode"},
+		{"what is no system call", scene{model: zen, event: timer, code: before + "0fa2" + add, samples: waited(1, 900_000)}, 0, "dependency<100 microcode"}, // cpuid
+		{"Arm, a system call", scene{model: n1, event: timer, code: beforeArm + "010000d4 02040091 63040091 c0035fd6", samples: waited(1, 900_000)}, 0, "dependency<100 kernel-return"},
+		{"in order, it is left", scene{model: a53, event: timer, code: beforeArm + "010000d4 02040091 63040091 c0035fd6", samples: waited(1, 900_000)}, 1, "dcache-miss kernel-return"},
 		{"addition of floats", scene{model: zen, code: before + "f20f58c8" + add, samples: waited(1, 900_000)}, 0, "dependency<2 fp-assist<200 ?"},
 		{"addition", scene{model: zen, code: before + "4883c201" + add, samples: waited(1, 900_000)}, 0, "dependency<2 ?"},
 
@@ -504,9 +510,9 @@ func TestFirstTouch(t *testing.T) {
 		{"no turn faults", touch, 0, 10_000, 600_000, 0, unknown, false},
 		{"samples before it alone", touch, 0, 600_000, 10_000, 0, unknown, false},
 		{"the same, the kernel being as long", touch, 0, 600_000, 10_000, 590_000, unknown, true},
-		{"the same, by what the command used", touch, 0, 600_000, 10_000, 0, sample.Usage{User: 200, System: 200, Minor: 25}, true}, // 3 GHz are taken
-		{"of which the kernel had little", touch, 0, 600_000, 10_000, 0, sample.Usage{User: 200, System: 100, Minor: 25}, false},
-		{"which faulted less", touch, 0, 600_000, 10_000, 0, sample.Usage{User: 200, System: 200, Minor: 2}, false},
+		{"the same, by what the command used", touch, 0, 600_000_000, 10_000_000, 0, sample.Usage{User: 200_000, System: 200_000, Minor: 25_000}, true}, // 3 GHz are taken
+		{"of which the kernel had little", touch, 0, 600_000_000, 10_000_000, 0, sample.Usage{User: 200_000, System: 100_000, Minor: 25_000}, false},
+		{"which faulted less", touch, 0, 600_000_000, 10_000_000, 0, sample.Usage{User: 200_000, System: 200_000, Minor: 2_000}, false},
 		{"few turns fault", small, 0, 430_000, 130_000, 0, unknown, false},
 		{"behind a load", load, 1, 520_000, 90_000, 0, unknown, false},
 	} {

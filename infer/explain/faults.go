@@ -51,7 +51,7 @@ func (x *Explainer) readFaults(rec *sample.Recording) {
 		if u.User+u.System == 0 {
 			return
 		}
-		system += float64(u.System) * 1000
+		system += (float64(u.System) + 2*u.SplitSD()) * 1000
 		n += float64(u.Minor + u.Major)
 	}
 	ghz, _ := x.prof.Clock()

@@ -38,11 +38,12 @@ const (
 	PageFault                 // memory is touched for the first time
 	Assist                    // arithmetic on subnormal numbers, traps of floating point
 	Microcode                 // string, serialising and system instructions
+	KernelReturn              // the kernel returns from a system call, with interrupts off
 	NumCauses                 // how many there are
 )
 
 var causeNames = [NumCauses]string{"dcache-miss", "dtlb-miss", "store-forward", "store-buffer", "mispredict", "icache-miss", "itlb-miss", "front-end",
-	"divider", "multiplier", "dependency", "lock", "page-fault", "fp-assist", "microcode"}
+	"divider", "multiplier", "dependency", "lock", "page-fault", "fp-assist", "microcode", "kernel-return"}
 
 // String returns the name of c, as commands take it.
 func (c Cause) String() string {
@@ -56,7 +57,7 @@ func (c Cause) String() string {
 // it has one.
 func (c Cause) Letter() byte {
 	if c < NumCauses {
-		return "dDfwpITe/*~LFam"[c]
+		return "dDfwpITe/*~LFamk"[c]
 	}
 	return '?'
 }
@@ -206,6 +207,7 @@ type Explainer struct {
 	cpu       sample.CPU              // that of most samples
 	kernel    float64                 // cycles in the kernel; 0 is unknown
 	faults    faults
+	timer     bool    // samples are of a timer, or of signals that it sends
 	timeSD    float64 // of the logarithm of counts that nothing but time tells
 
 	// Progress is called as All goes on, with the procedures that are done. nil is not called.
@@ -234,6 +236,7 @@ func New(prof *infer.Profile, rec *sample.Recording) (*Explainer, error) {
 	}
 	x.skid = !model.InOrder && !infer.PreciseEvent(prof.Event)
 	x.kernel = float64(x.kernelSamples(rec)) * x.perSample
+	x.timer = prof.Event.Unit == "ns"
 	x.readFaults(rec)
 	x.measureReuse()
 	x.measureDoubt()

@@ -29,14 +29,14 @@ func (s *Summary) TopDown() (t TopDown) {
 	var front, back Range
 	for c, r := range s.Causes {
 		switch Cause(c) {
-		case Mispredict:
+		case Mispredict, KernelReturn:
 		case ICache, ITLB, FrontEnd, Microcode:
 			front.add(r)
 		default:
 			back.add(r)
 		}
 	}
-	unknown := s.Unexplained + s.Uncounted + s.Kernel + s.Elsewhere
+	unknown := s.Unexplained + s.Uncounted + s.Kernel + s.Elsewhere + s.Causes[KernelReturn].Most
 	static := 0.0
 	for _, n := range s.Static {
 		static += n

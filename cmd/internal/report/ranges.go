@@ -31,6 +31,7 @@ var causeNotes = [explain.NumCauses]string{
 	explain.Divider: "divisions", explain.Multiplier: "multiplications", explain.Dependency: "a chain of results from before the block",
 	explain.Lock: "atomic operations and fences", explain.PageFault: "memory touched for the first time",
 	explain.Assist: "subnormal numbers, floating-point traps", explain.Microcode: "string and system instructions",
+	explain.KernelReturn: "the way back from a system call",
 }
 
 // staticNotes do so for what the machine model expects.
