@@ -106,7 +106,7 @@ func TestGoByNameRefuses(t *testing.T) {
 	}{
 		{"fine", call(3, 4), nil, ""},
 		{"no first lines", call(0, 4), ErrUnfit, "first line"},
-		{"no lines", call(3, 0), ErrEmpty, "1 calls from or to code without lines"},
+		{"no lines", call(3, 0), ErrEmpty, "(calls from or to code without lines: 1)"},
 		{"no calls", &sample.NamedCalls{Samples: 1, Go: 1}, ErrEmpty, "no calls"},
 		{"not Go", java, ErrUnfit, "not of a Go program"},
 	} {
