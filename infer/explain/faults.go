@@ -13,7 +13,7 @@ const (
 	faultMost   = 100_000 // of one at most: 25,000 on a Zen 5 whose host is told of each change of page tables, one as the kernel is entered and one as it is left, with interrupts off
 	faultAfter  = 3       // times what is taken for an access's own is at it or after it, where it faults
 	faultHeld   = 12      // times the time after an access is at it, at most, where it faults and nothing tells how long faults took: 1.2 on Zen 3, 2.9 to 3.2 on a Cascade Lake (429 cycles at it, 133 after), whose kernel clears buffers with interrupts off before it returns; 30 on that Zen 5
-	faultKernel = 1.25    // times the kernel's time is at accesses that fault, at most, and some for chance: 1.0 on that Zen 5
+	faultKernel = 2       // times the kernel's time is at accesses that fault, at most: 1.0 to 1.1 on that Zen 5, and more where other processes run beside
 )
 
 // faults is what a recording tells of its page faults.
