@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,6 +71,7 @@ type scene struct {
 	others  []*sample.Counts    // of other events
 	lost    uint64              // samples in the kernel
 	used    sample.Usage        // of the command that was recorded
+	near    map[int]uint64      // by instruction, from the start: how often it accessed memory in walks, each time where it just had
 	lines   float64             // lines of code that run between two executions of one
 }
 
@@ -117,6 +119,9 @@ func (s *scene) explainer(tb testing.TB) (*Explainer, *infer.ImageProfile, *infe
 			counts.AddSample(ic, off, s.samples[i])
 			r.BlockSamples[b] += s.samples[i]
 			r.Samples += s.samples[i]
+			if n := s.near[i]; n > 0 {
+				counts.AddReplayed(ic, off, sample.Replayed{Walks: n, Accesses: n, Near: n, NearPages: n})
+			}
 			i++
 		}
 	}
@@ -519,6 +524,25 @@ func TestFirstTouch(t *testing.T) {
 		e := (&scene{model: "amd-zen5", code: tt.code, runs: loop, samples: map[int]uint64{firstInst + tt.store: tt.at, firstInst + tt.store + 1: tt.after}, lost: tt.lost, used: tt.used}).explain(t)
 		if share := e.Likeliest[PageFault] / e.Dynamic; share >= 0.5 != tt.first {
 			t.Errorf("%s: page faults are likeliest for %.0f %% of the stalls", tt.name, 100*share)
+		}
+	}
+}
+
+// TestFaultsNear: an access that walks always saw at the same page does not fault, whatever samples look like.
+func TestFaultsNear(t *testing.T) {
+	const touch = before + "c60701 4881c700100000 ffc9 75f2 c3" // as in TestFirstTouch
+	loop := func(b int) float64 { return []float64{1, 1000, 1}[b] }
+	for near, first := range map[uint64]bool{0: true, 100_000: false} {
+		e := (&scene{model: "amd-zen5", code: touch, runs: loop, samples: map[int]uint64{firstInst: 600_000, firstInst + 1: 10_000}, lost: 590_000, near: map[int]uint64{firstInst: near}}).explain(t)
+		if share := e.Likeliest[PageFault] / e.Dynamic; share >= 0.5 != first {
+			t.Errorf("near %d times: page faults are likeliest for %.0f %% of the stalls", near, 100*share)
+		}
+		for _, in := range e.Insts {
+			for _, c := range in.Stall.Culprits {
+				if math.IsNaN(c.weight) {
+					t.Errorf("near %d times: %s of %#x weighs nothing known", near, c.Cause, in.Addr)
+				}
+			}
 		}
 	}
 }

@@ -136,6 +136,9 @@ func (w *work) weighReplayed(i int, c Cause, from image.Addr, most, expected, sc
 		}
 		p := rateOf(0, r.NearPages, r.Accesses)
 		cost := max(faultCost, most)
+		if most == unbounded { // by all faults together; one is bounded itself
+			cost = max(faultMost, w.exp.Insts[i].Time)
+		}
 		most, expected = bound(p, cost, p.cycles(0, 2*cost))
 	case ICache:
 		// What is waited for after a call may be the code of what was called.
