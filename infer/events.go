@@ -6,20 +6,10 @@ import (
 	"backfeed/sample"
 )
 
-// BareEvent is the name of an event without what it is modified by: "cpu_core/cycles/u"
-// and "cycles:u" are cycles.
-func BareEvent(name string) string {
-	if _, in, ok := strings.Cut(name, "/"); ok {
-		name, _, _ = strings.Cut(in, "/")
-	}
-	name, _, _ = strings.Cut(name, ":")
-	return name
-}
-
 // NeedsCounter reports whether an event is counted by a processor, whose counters it may share with others: events of the kernel's
 // software are not (perf_event_open(2)), nor are times, tracepoints ("sched:sched_switch") and signals ("sigfpe:").
 func NeedsCounter(e sample.Event) bool {
-	switch BareEvent(e.Name) {
+	switch sample.BareEvent(e.Name) {
 	case "page-faults", "faults", "minor-faults", "major-faults", "context-switches", "cs", "cpu-migrations", "migrations", "cgroup-switches",
 		"alignment-faults", "emulation-faults", "dummy", "bpf-output":
 		return false

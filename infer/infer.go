@@ -191,7 +191,7 @@ func choose(rec *sample.Recording, name string, only func(sample.ImageID) bool, 
 	if total[name] == 0 { // "instructions" is instructions:pp, too, if there is but one
 		var like []string
 		for n := range total {
-			if name != "" && BareEvent(n) == name {
+			if name != "" && sample.BareEvent(n) == name {
 				like = append(like, n)
 			}
 		}

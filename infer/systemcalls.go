@@ -34,15 +34,8 @@ const (
 )
 
 // heldUp reports whether samples are of a timer's interrupts. Those of signals have the same name, but no processor (sample.ReadPprof).
-// Interrupts of counters are no timer's: on x86-64 nothing holds them up, and they lie in the kernel.
 func heldUp(cs []*sample.Counts) bool {
-	return !slices.ContainsFunc(cs, func(c *sample.Counts) bool {
-		switch BareEvent(c.Event.Name) {
-		case "cpu-clock", "task-clock", "tick":
-			return c.CPU.Arch == ""
-		}
-		return true
-	})
+	return !slices.ContainsFunc(cs, func(c *sample.Counts) bool { return c.CPU.Arch == "" || !c.Event.OfTimer() })
 }
 
 // returnsHold is for how many cycles a system call holds up interrupts as it returns: what the recordings measured, or

@@ -1042,7 +1042,7 @@ func (x *Explainer) readEvents(rec *sample.Recording) {
 		used = f.events()
 	}
 	for _, c := range rec.Counts {
-		name := infer.BareEvent(c.Event.Name)
+		name := sample.BareEvent(c.Event.Name)
 		period := c.MeanPeriod()
 		if !(period > 0) || c.Total == 0 {
 			continue

@@ -3,7 +3,6 @@ package explain
 import (
 	"math"
 
-	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -38,7 +37,7 @@ func (x *Explainer) readFaults(rec *sample.Recording) {
 		return
 	}
 	for _, c := range rec.Counts {
-		if e := infer.BareEvent(c.Event.Name); eventCauses[e].cause == PageFault {
+		if e := sample.BareEvent(c.Event.Name); eventCauses[e].cause == PageFault {
 			x.faults.n += c.MeanPeriod() * float64(c.Total)
 		}
 	}

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"backfeed/sample"
@@ -16,25 +15,15 @@ import (
 // The time is that of CLOCK_MONOTONIC, as the kernel's timers go by it. Whatever else happens to the thread makes the
 // chain longer, not shorter, be it interrupts or time that another guest of the host has: the least of some runs counts. Clocks
 // change, so it is measured anew, on the processor that samples came from: one that idles may run slower.
-//
-// With the first few, and for timers alone, it also measures how long system calls hold interrupts up as they return.
 type clockMeter struct {
 	next   time.Time
 	recent []float64 // cycles per ns, the last ones measured
 
 	least, most float64 // of all
 	times       int
-	returns     returnsSeen
-	heldTimes   int
-	heldNext    time.Time
+	returns     returnMeter
 	now         func() time.Duration // since some moment
 	chain       func(turns int) int
-}
-
-// ofTimer reports whether samples are of a timer's interrupts.
-func ofTimer(c *sample.Counts) bool {
-	name, _, _ := strings.Cut(c.Event.Name, ":")
-	return name == cpuClock || name == "task-clock" || name == "tick"
 }
 
 const (
@@ -43,9 +32,6 @@ const (
 	chainRuns   = 8   // 0.1 ms in all
 	clockEvery  = time.Second
 	recentClock = 5 // so many of the last ones have a say, of which the middle counts
-
-	heldEvery = 10 * time.Second // returns of system calls are timed so often, for heldFor each
-	heldTimes = 2                // and so many times in all
 )
 
 // due reports whether the clock is to be measured again.
@@ -55,15 +41,6 @@ func (m *clockMeter) due() bool { return haveChain && !time.Now().Before(m.next)
 func (m *clockMeter) measure(cpu int) {
 	m.next = time.Now().Add(clockEvery)
 	on(cpu, func() { m.take(m.time()) })
-}
-
-// measureReturns times returns of system calls, if that is of matter for samples of c, and it is time to. It takes heldFor.
-func (m *clockMeter) measureReturns(c *sample.Counts) {
-	if now := time.Now(); m.heldTimes < heldTimes && now.After(m.heldNext) && ofTimer(c) {
-		m.heldNext = now.Add(heldEvery)
-		m.heldTimes++
-		m.returns.add(measureHeld())
-	}
 }
 
 // take takes in what was measured, if it can be a clock.
@@ -113,9 +90,7 @@ func (m *clockMeter) spread() Clock { return Clock{m.least, m.most, m.times} }
 // weigh says of the weight that c has got since it was last told of the clock how many cycles that was. Where it
 // was not measured yet, nothing is said.
 func (m *clockMeter) weigh(c *sample.Counts) {
-	if ofTimer(c) {
-		c.Returns, c.Held = m.returns.cycles()
-	}
+	m.returns.tell(c)
 	if c.Event.Unit != "ns" || len(m.recent) == 0 || c.Weight <= c.Clocked {
 		return
 	}

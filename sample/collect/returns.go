@@ -1,5 +1,39 @@
 package collect
 
+import (
+	"time"
+
+	"backfeed/sample"
+)
+
+// A returnMeter measures how long system calls hold a timer's interrupts up as they return: with the first clock, and once more.
+type returnMeter struct {
+	seen  returnsSeen
+	times int // that it was measured
+	next  time.Time
+}
+
+const (
+	heldEvery = 10 * time.Second // so often, for heldFor each
+	heldTimes = 2                // and so many times in all
+)
+
+// measure measures it, if that is of matter for samples of e, and it is time to. It takes heldFor.
+func (m *returnMeter) measure(e sample.Event) {
+	if now := time.Now(); m.times < heldTimes && now.After(m.next) && e.OfTimer() {
+		m.next = now.Add(heldEvery)
+		m.times++
+		m.seen.add(measureHeld())
+	}
+}
+
+// tell says it of c.
+func (m *returnMeter) tell(c *sample.Counts) {
+	if c.Event.OfTimer() {
+		c.Returns, c.Held = m.seen.cycles()
+	}
+}
+
 // A returnsSeen is what was seen of how system calls hold a timer's interrupts up as they return.
 type returnsSeen struct {
 	calls       int // before each of which there were callLength additions, each of a cycle

@@ -390,7 +390,7 @@ func (s *sampler) take() (t taken, err error) {
 	}
 	if cpu := s.busiest(all); cpu >= 0 && s.clock.due() {
 		s.clock.measure(cpu)
-		s.clock.measureReturns(s.newCounts()[0])
+		s.clock.returns.measure(s.event(&s.kinds[0]))
 	}
 	sum := sumCounters(all)
 	for e := range t.weights {

@@ -167,7 +167,7 @@ func (t *tally) measureClock(sampled func() int) {
 	for _, c := range t.all() {
 		if c.Event.Unit == "ns" && c.Weight > c.Clocked && t.clock.due() {
 			t.clock.measure(sampled())
-			t.clock.measureReturns(c)
+			t.clock.returns.measure(c.Event)
 			t.clock.weigh(c)
 		}
 	}

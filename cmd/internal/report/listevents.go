@@ -110,7 +110,7 @@ func (doc *List) shownEvents(v *ListView) []ListEvent {
 }
 
 // head is the name of a column.
-func (e *ListEvent) head() string { return Cut(infer.BareEvent(e.Event), eventHead) }
+func (e *ListEvent) head() string { return Cut(sample.BareEvent(e.Event), eventHead) }
 
 // line says how much of an event is in the procedure.
 func (e *ListEvent) line() string {
