@@ -140,8 +140,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 // tellPropeller says how to build with the clusters and the order of functions in these files.
 func (c *cli) tellPropeller(clusters, order string) {
 	if clusters != "-" && order != "-" {
-		c.warn("next: clang -fbasic-block-sections=list=%s -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
-			prose.ShellWord(whole(clusters)), prose.ShellWord(whole(order)))
+		c.warn("next: clang -fbasic-block-sections=list=%s -fuse-ld=lld -Wl,--symbol-ordering-file=%s%s", prose.ShellWord(whole(clusters)), prose.ShellWord(whole(order)), emit.AsRecorded)
 	}
 }
 

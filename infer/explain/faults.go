@@ -74,11 +74,11 @@ func (w *work) blameFault(i, k int, most float64) {
 	if !w.skid && k != i {
 		return // the access itself is named
 	}
-	at := float64(in.Samples) * w.perSample / in.N
+	at := w.cyclesAt(k) / in.N
 	score, after, held := remotely, 1.0, faultHeld*in.Time
 	if w.skid && w.faultLike(k) {
 		// In a virtual machine the host may have to find the page, too, for as long as it likes: that is the program's time.
-		if most, held = max(most, w.faults.cycles/in.N), max(held, at); at*in.N <= w.faults.cycles {
+		if most, held = max(most, w.faults.cycles/in.N), max(held, at); w.allFaults(k) {
 			most, held = unbounded, unbounded // of all, not of each
 		}
 		if w.stepsPages(k) {
@@ -106,15 +106,21 @@ func (w *work) blameFault(i, k int, most float64) {
 // it hangs on how long the kernel has interrupts off before it returns; what was before may have been waited for there, too,
 // unless it is quick. Where faults may have taken all that, nothing else bounds it.
 func (w *work) faultLike(k int) bool {
-	at, after := float64(w.exp.Insts[k].Samples)*w.perSample, w.exp.Insts[k].Total
+	at, after := w.cyclesAt(k), w.exp.Insts[k].Total
 	held := float64(faultAfter)
 	if w.quickBefore(k) {
-		if held = faultHeld; at <= w.faults.cycles {
+		if held = faultHeld; w.allFaults(k) {
 			held = math.Inf(1)
 		}
 	}
 	return at > 0 && after > 0 && at < held*after && after < faultAfter*at
 }
+
+// cyclesAt are the cycles of the samples at instruction k.
+func (w *work) cyclesAt(k int) float64 { return float64(w.exp.Insts[k].Samples) * w.perSample }
+
+// allFaults reports whether faults may have taken all the time at access k.
+func (w *work) allFaults(k int) bool { return w.cyclesAt(k) <= w.faults.cycles }
 
 // faultCostAt is what a fault of the access at an address costs at most, in cycles.
 func (w *work) faultCostAt(a image.Addr) float64 {

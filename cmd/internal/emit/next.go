@@ -42,22 +42,29 @@ func GoMeasure(profile, file, main string) string {
 	return "backfeed optimize --build " + prose.ShellWord("go build {flags} -o {binary} "+main) + " --compiler go -o " + prose.ShellWord(filepath.Base(file)+".fast") + " -- {binary} ARGS"
 }
 
+// AsRecorded is what must hold of a build with a profile or an order.
+const AsRecorded = ", with the same sources and options as the recorded build"
+
+// forCargo is what must hold of a file that rustc is told of, besides: cargo runs it in the directory of each crate.
+func forCargo(what, file string) string {
+	if filepath.IsAbs(file) {
+		return ""
+	}
+	return ", and the " + what + " by its absolute path"
+}
+
 // LLVMBuild is the command that builds with a sample profile, by rustc if that made most of what ran. LLVM can infer
 // counts of blocks from those of lines by the algorithm profi, without which programs in Rust keep most of their taken branches.
 func LLVMBuild(profile string, rust bool) string {
 	if rust {
-		command := "rustc -Zprofile-sample-use=" + prose.ShellWord(profile) + " -Cllvm-args=-sample-profile-use-profi, with the same sources and options as the recorded build"
-		if !filepath.IsAbs(profile) { // cargo runs rustc in the directory of each crate
-			command += ", and the profile by its absolute path"
-		}
-		return command
+		return "rustc -Zprofile-sample-use=" + prose.ShellWord(profile) + " -Cllvm-args=-sample-profile-use-profi" + AsRecorded + forCargo("profile", profile)
 	}
-	return "clang -fprofile-sample-use=" + prose.ShellWord(profile) + ", with the same sources and options as the recorded build"
+	return "clang -fprofile-sample-use=" + prose.ShellWord(profile) + AsRecorded
 }
 
 // GCCBuild is the command that builds with an .afdo profile.
 func GCCBuild(profile string) string {
-	return "gcc -fauto-profile=" + prose.ShellWord(profile) + ", with the same sources and options as the recorded build"
+	return "gcc -fauto-profile=" + prose.ShellWord(profile) + AsRecorded
 }
 
 // BOLTRewrite is the command that rewrites the file program, which im is of, with a profile for llvm-bolt.
@@ -117,9 +124,9 @@ func LinkBuild(linker, order string, rust bool) string {
 			words = append(words, option)
 		}
 	}
-	command := strings.Join(words, " ") + ", with the same sources and options as the recorded build" + l.must
-	if rust && !filepath.IsAbs(order) {
-		command += ", and the order by its absolute path"
+	command := strings.Join(words, " ") + AsRecorded + l.must
+	if rust {
+		command += forCargo("order", order)
 	}
 	return command
 }
