@@ -33,7 +33,7 @@ func documentHeader(p *Profile) document.Header {
 		Machine: p.Machine,
 		Event:   document.Event(p.Event),
 		Clock:   ClockOf(p),
-		Samples: document.Samples(p.Samples),
+		Samples: document.Samples{Total: p.Samples.Total, Used: p.Samples.Used, Lost: p.Samples.Lost},
 
 		CommonFactor: p.CommonFactor(),
 	}

@@ -6,7 +6,7 @@ const FewTotal = 2000
 // EntrySamples returns the samples of r that tell how often it was entered: those in blocks that run at most entryTurns times as often.
 // What a loop turns for each entry is known less well than what it turns in all.
 func (r *Result) EntrySamples() (sum uint64) {
-	for b, n := range r.BlockSamples {
+	for b, n := range r.own() {
 		if r.Block[b].N <= entryTurns*r.Entries.N {
 			sum += n
 		}

@@ -32,7 +32,7 @@ func estimate(p *Placed, opt Options) {
 		par = &sure
 	}
 	if par.timed {
-		par = par.fetched(prof.Samples.Used, prof.cyclesApart())
+		par = par.fetched(prof.Samples.Used-prof.Samples.Faulted, prof.cyclesApart())
 	}
 	if part := min(enoughSamples/float64(prof.Samples.Used), 1/prof.each()); part < 1 {
 		fewer := *par
@@ -41,7 +41,7 @@ func estimate(p *Placed, opt Options) {
 	}
 	if par.timed {
 		of := *par
-		of.total = of.counts() * float64(prof.Samples.Used)
+		of.total = of.counts() * float64(prof.Samples.Used-prof.Samples.Faulted)
 		if heldUp(counts) {
 			of.heldUp = of.counts() / prof.cyclesApart()
 			of.returns = returnsHold(counts)
@@ -133,13 +133,19 @@ func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *p
 
 // pose makes the problem of r, or nil if there is none.
 func (pr *posed) pose(r *Result) *problem {
-	if !pr.par.timed || r.system == nil {
-		return newProblem(r.Proc, r.BlockSamples, pr.costOf(r), pr.par)
+	own := r.own()
+	system := pr.par.timed && r.system != nil
+	if system {
+		own = r.system.own(own)
 	}
-	q := newProblem(r.Proc, r.system.own(r.BlockSamples), pr.costOf(r), pr.par)
-	if q != nil {
+	q := newProblem(r.Proc, own, pr.costOf(r), pr.par)
+	if q == nil {
+		return nil
+	}
+	if system {
 		q.callSystem(r.system)
 	}
+	q.heedFaults(r.faulted)
 	return q
 }
 

@@ -260,7 +260,7 @@ func countsByAddr(im *image.Image, counts map[sample.Offset]uint64) []hit {
 	all := make([]hit, 0, len(counts))
 	for off, n := range counts {
 		if a, ok := im.AddrOf(off); ok {
-			all = append(all, hit{a, n})
+			all = append(all, hit{addr: a, n: n})
 		}
 	}
 	slices.SortFunc(all, func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })

@@ -32,9 +32,10 @@ type gathering struct{ log, samples float64 }
 // the blocks that it looks at.
 func (r *Result) gathering(im *image.Image, model *machine.Model, each float64) (g gathering) {
 	var least []float64
+	own := r.own()
 	for b, squares := range r.squares {
 		blk := &r.Proc.Blocks[b]
-		n := float64(r.BlockSamples[b]) / each
+		n := float64(own[b]) / each
 		if blk.Insts < gatheredInsts || n < gatheredLeast {
 			continue
 		}

@@ -122,6 +122,7 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 		}
 	}
 	prof := newProfile(counts, model)
+	prof.faults = pageFaultsIn(rec, counts)
 	images := imagesOf(counts)
 	if opt.Only != nil {
 		images = prof.setAside(images, opt.Only)
@@ -163,6 +164,7 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 	if prof.Samples.Used == 0 {
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
 	}
+	prof.faults = nil
 	// From here on every sample is in a block of a Result, or counted as lost.
 	return &Placed{prof, counts, exact, model, progress}, nil
 }
@@ -377,8 +379,9 @@ func sorted(ics []*sample.ImageCounts) []*sample.ImageCounts {
 
 // A hit is the samples of one place.
 type hit struct {
-	addr image.Addr
-	n    uint64
+	addr    image.Addr
+	n       uint64
+	faulted uint64 // of n, of page faults
 }
 
 // resultOf decodes the procedure of a symbol for its hits, which are by address. It
@@ -401,7 +404,14 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 			continue
 		}
 		r.BlockSamples[b] += h.n
-		r.squares[b] += float64(h.n) * float64(h.n)
+		if h.faulted > 0 {
+			if r.faulted == nil {
+				r.faulted = make([]uint64, len(proc.Blocks))
+			}
+			r.faulted[b] += h.faulted
+		}
+		own := float64(h.n - h.faulted)
+		r.squares[b] += own * own
 		r.Samples += h.n
 		r.Seen = true
 		r.system.returns(b, h)
@@ -415,7 +425,7 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, part float64, 
 	hits := make([]hit, 0, len(ic.At))
 	for off, n := range ic.At {
 		if a, ok := im.AddrOf(off); ok {
-			hits = append(hits, hit{a, n})
+			hits = append(hits, hit{a, n, p.faults.brought(ic.ID, off, n)})
 		} else {
 			p.lose(LostNoProc, n)
 		}
@@ -448,6 +458,7 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, part float64, 
 		if r != nil {
 			ip.Procs = append(ip.Procs, r)
 			ip.Samples += r.Samples
+			p.Samples.Faulted += sumOf(r.faulted)
 		}
 	}
 	p.Samples.Used += ip.Samples

@@ -81,6 +81,7 @@ func (p *Profile) Keep(rec *sample.Recording, opt Options) ([]byte, error) {
 	for _, s := range []Samples{p.Samples, p.aside} {
 		w.Uint(s.Total)
 		w.Uint(s.Used)
+		w.Uint(s.Faulted)
 		w.Int(len(s.Lost))
 		for _, why := range slices.Sorted(maps.Keys(s.Lost)) {
 			w.String(string(why))
@@ -133,10 +134,16 @@ func (k *keeper) result(r *Result) {
 	if r.Most != nil {
 		flags |= 2
 	}
+	if r.faulted != nil {
+		flags |= 4
+	}
 	w.Int(flags)
 	keepFreq(w, r.Entries)
 	for b := range r.Block {
 		w.Uint(r.BlockSamples[b])
+		if r.faulted != nil {
+			w.Uint(r.faulted[b])
+		}
 		keepFreq(w, r.Block[b])
 		if r.Most != nil {
 			appendFloat(w, r.Most[b])
@@ -252,7 +259,7 @@ func Restore(ctx context.Context, b []byte, rec *sample.Recording, open func(sam
 
 // samplesKept reads what became of samples.
 func samplesKept(r *wire.Reader) Samples {
-	s := Samples{Total: r.Uint(math.MaxUint64, "samples"), Used: r.Uint(math.MaxUint64, "samples used"), Lost: map[sample.Loss]uint64{}}
+	s := Samples{Total: r.Uint(math.MaxUint64, "samples"), Used: r.Uint(math.MaxUint64, "samples used"), Faulted: r.Uint(math.MaxUint64, "samples of page faults"), Lost: map[sample.Loss]uint64{}}
 	for range r.Len(2, "losses") {
 		why := sample.Loss(r.String("loss"))
 		s.Lost[why] = r.Uint(math.MaxUint64, "samples lost")
@@ -302,16 +309,22 @@ func restored(r *wire.Reader, im *image.Image, names []string, coldBelow float64
 	if p == nil {
 		return nil
 	}
-	flags := r.Uint(3, "flags of a result")
+	flags := r.Uint(7, "flags of a result")
 	res := newResult(p)
 	res.Seen = flags&1 != 0
 	if flags&2 != 0 {
 		res.Most = make([]float64, len(p.Blocks))
 	}
 	res.Entries = freqKept(r)
+	if flags&4 != 0 {
+		res.faulted = make([]uint64, len(p.Blocks))
+	}
 	for b := range res.Block {
 		n := r.Uint(sample.MostSamples, "samples of a block")
 		res.BlockSamples[b] = n
+		if res.faulted != nil {
+			res.faulted[b] = r.Uint(n, "samples of page faults")
+		}
 		res.Samples += n
 		res.Block[b] = freqKept(r)
 		if res.Most != nil {

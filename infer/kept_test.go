@@ -27,6 +27,15 @@ func roundTrip(tb testing.TB, s *sets.Set, p *Profile, opt Options) (b []byte, q
 // TestRestore: what is kept and restored is all that Infer returned, whatever was asked for.
 func TestRestore(t *testing.T) {
 	s := sets.Load(t, "../testdata/mix")
+	for _, c := range s.Rec.Counts {
+		for i, ic := range c.Images {
+			for off, n := range ic.At {
+				if off%3 == 0 {
+					c.AddFaults(i, off, 10*n)
+				}
+			}
+		}
+	}
 	only := func(id sample.ImageID) bool { return s.Images[id.Key()] != nil }
 	for name, opt := range map[string]Options{"all": {}, "one image": {Only: only}, "without callers, in part": {NoCallers: true, Part: 0.9}} {
 		if !opt.Keepable() {

@@ -516,7 +516,7 @@ func fillWith(x []float64, v float64) {
 	}
 }
 
-func sumOf(x []float64) (t float64) {
+func sumOf[T uint64 | float64](x []T) (t T) {
 	for _, v := range x {
 		t += v
 	}

@@ -56,8 +56,9 @@ type Profile struct {
 
 	dispersion float64 // of the samples: see each
 
-	missing bool    // an image that may call others was not found, or not asked for
-	aside   Samples // what the recording has beside Samples, of images that were not asked for or of none
+	faults  *pageFaults // nil once samples are placed
+	missing bool        // an image that may call others was not found, or not asked for
+	aside   Samples     // what the recording has beside Samples, of images that were not asked for or of none
 }
 
 // A Place is a block whose exact count would make the others surer.
@@ -73,6 +74,8 @@ type Samples struct {
 	Total uint64
 	Used  uint64
 	Lost  map[sample.Loss]uint64
+
+	Faulted uint64 // of Used, those that are taken for time of page faults: they tell of no executions
 }
 
 const (
@@ -109,6 +112,7 @@ type Result struct {
 
 	squares  []float64    // as Proc.Blocks: of the samples at each of its places, the sum; nil once that was looked at
 	expected []float64    // likewise: cycles of an execution, as machine.Model.Expected, of blocks that were asked for; nil once costs are set
+	faulted  []uint64     // as Proc.Blocks: of BlockSamples, those that are taken for time of page faults; nil is none
 	system   *systemCalls // nil if it makes none
 	entered  []int32      // blocks whose executions may exceed those of their In edges
 	trapped  []int32      // blocks whose executions may exceed those of their Out edges

@@ -34,7 +34,7 @@ func TestReturned(t *testing.T) {
 	for b := range p.Blocks {
 		for _, after := range im.AfterSystemCalls(&p.Blocks[b]) {
 			calls++
-			r, lost := resultOf(im, sym, []hit{{p.Blocks[b].Start, 3}, {after, 5}})
+			r, lost := resultOf(im, sym, []hit{{addr: p.Blocks[b].Start, n: 3}, {addr: after, n: 5}})
 			if lost != 0 || r.Samples != 8 || r.BlockSamples[b] < 3 {
 				t.Fatalf("%d samples, %d lost, %v by block", r.Samples, lost, r.BlockSamples)
 			}

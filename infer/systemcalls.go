@@ -118,8 +118,9 @@ func (s *systemCalls) returns(b int, h hit) {
 		return
 	}
 	if c := s.calls[i]; b == c.block || b == c.block+1 {
-		s.held[c.block] += h.n
-		s.here[b] += h.n
+		n := h.n - h.faulted
+		s.held[c.block] += n
+		s.here[b] += n
 	}
 }
 

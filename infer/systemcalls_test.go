@@ -22,7 +22,7 @@ func systemResult(p *image.Proc, b int, held uint64, samples ...uint64) *Result 
 	copy(r.BlockSamples, samples)
 	if held > 0 {
 		r.BlockSamples[b+1] += held
-		r.system.returns(b+1, hit{p.Blocks[b].End, held})
+		r.system.returns(b+1, hit{addr: p.Blocks[b].End, n: held})
 	}
 	for _, n := range r.BlockSamples {
 		r.Samples += n

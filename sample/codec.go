@@ -28,7 +28,8 @@ import (
 //	              what ran, where, when or in which runs, "bfre" if time off the processor
 //	              is known, "bfrf" if it is known how long events were counted, "bfrg" if
 //	              it is known how long interrupts are held up where system calls return,
-//	              and nothing else differs: digits go on as letters
+//	              "bfrh" if it is known where page faults were, and nothing else differs:
+//	              digits go on as letters
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //	-       -     from "bfrd" on, list of at most MaxRuns Runs, in the order of their fields
@@ -88,6 +89,8 @@ import (
 //	list     from "bfr8" on, Replayed by increasing offset
 //	list     from "bfrd" on, samples without a stack whose time is known, by increasing
 //	         offset: integer, offset minus that of the entry before; list of Moments (> 0)
+//	list     from "bfrh" on, page faults by increasing offset: integer, offset minus
+//	         that of the entry before; integer, faults (> 0)
 //
 // Moment:
 //
@@ -200,7 +203,8 @@ const (
 	magicOff       = "bfre"
 	magicCounted   = "bfrf"
 	magicReturns   = "bfrg"
-	magicLast      = magicReturns
+	magicFaults    = "bfrh"
+	magicLast      = magicFaults
 )
 
 const headerSize = len(magic) + 4
@@ -234,6 +238,7 @@ var versions = []struct {
 	{magicOff, "time off the processor", func(r *stored) bool { return len(r.off) > 0 }},
 	{magicCounted, "how long events were counted", ofCounts(func(o *ordered) bool { return o.head.Enabled > 0 })},
 	{magicReturns, "how long system calls return", ofCounts(func(o *ordered) bool { return o.head.Returns > 0 })},
+	{magicFaults, "page faults", ofPlaces(func(p places) bool { return len(p.faults) > 0 })},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
@@ -441,6 +446,9 @@ func (e *encoder) image(ic *ImageCounts, p places) {
 	}
 	if e.magic >= magicSplit {
 		putByOffset(e, p.when, e.moments)
+	}
+	if e.magic >= magicFaults {
+		putByOffset(e, p.faults, e.Uint)
 	}
 }
 
@@ -994,6 +1002,9 @@ func (d *decoder) image() (p places) {
 	}
 	if d.magic >= magicSplit {
 		p.when = readByOffset(d, 4, "places with moments", "%#x: samples by slice %v", func() []Moment { return d.moments(1) })
+	}
+	if d.magic >= magicFaults {
+		p.faults = readByOffset(d, 2, "places with page faults", "%#x: %d page faults", func() uint64 { return d.number("page faults") })
 	}
 	return p
 }

@@ -123,7 +123,7 @@ func TestDecodeMalformed(t *testing.T) {
 		{"empty", nil, "offset 0x0: magic"},
 		{"other magic", []byte("bfc2\x00\x00\x00\x00\x00"), "offset 0x0: magic"},
 		{"other version", []byte("bfr1\x00\x00\x00\x00\x00"), `offset 0x0: version "bfr1", want "bfr2"`},
-		{"newer version", []byte("bfrh\x00\x00\x00\x00\x00"), `offset 0x0: version "bfrh", this backfeed reads up to "bfrg": written by a newer backfeed`},
+		{"newer version", []byte("bfri\x00\x00\x00\x00\x00"), `offset 0x0: version "bfri", this backfeed reads up to "bfrh": written by a newer backfeed`},
 		{"no checksum", []byte("bfr2\x00\x00"), "offset 0x4: checksum"},
 		{"wrong checksum", []byte("bfr2\x00\x00\x00\x00\x00"), "offset 0x4: checksum"},
 		{"nothing", seal(none(newFile())), "offset 0x8: counts"},
@@ -287,6 +287,7 @@ func random(rnd *rand.Rand, places int) *Recording {
 				continue
 			}
 			c.AddCounted(f.Image, f.Off, n)
+			c.AddFaults(f.Image, f.Off, n/2)
 			c.AddProbed(f.Image, f.Off+1, Probed{Windows: 1 + n, Covered: 1 + 1000*n, Runs: n, Variance: Square{n, n},
 				Outcomes: 2 + n, Taken: n / 2, Spread: Square{Lo: n}})
 		}

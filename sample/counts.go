@@ -101,6 +101,18 @@ func (c *Counts) TouchStack(frames []Frame, us uint64) {
 	}
 }
 
+// AddFaults adds n page faults of the instruction at a place of c.Images[image].
+func (c *Counts) AddFaults(image int, off Offset, n uint64) {
+	if n == 0 {
+		return
+	}
+	ic := c.Images[image]
+	if ic.Faults == nil {
+		ic.Faults = map[Offset]uint64{}
+	}
+	ic.Faults[off] = addSamples(ic.Faults[off], n)
+}
+
 // Lose adds n samples that have no place in an image.
 func (c *Counts) Lose(why Loss, n uint64) {
 	if n == 0 {
@@ -356,6 +368,9 @@ func (c *Counts) mergeImage(i int, ic *ImageCounts, shorter uint8) {
 	for off, n := range ic.Counted {
 		c.AddCounted(i, off, n)
 	}
+	for off, n := range ic.Faults {
+		c.AddFaults(i, off, n)
+	}
 	for off, when := range ic.When {
 		for _, m := range when {
 			c.AddMoment(i, off, m.Slice>>shorter, m.N)
@@ -547,6 +562,11 @@ func (c *Counts) checkImages() error {
 		for off, n := range ic.At {
 			if n == 0 {
 				return fmt.Errorf("image %s: offset %#x: 0 samples", ic.ID, uint64(off))
+			}
+		}
+		for off, n := range ic.Faults {
+			if n == 0 {
+				return fmt.Errorf("image %s: offset %#x: 0 page faults", ic.ID, uint64(off))
 			}
 		}
 		for off, us := range ic.First {

@@ -79,7 +79,7 @@ func (c *Counts) takeImage(i int, ic *ImageCounts, shorter uint8) {
 }
 
 func (ic *ImageCounts) empty() bool {
-	return ic.Processes == 0 && len(ic.At) == 0 && len(ic.First) == 0 && len(ic.Probed) == 0 && len(ic.Replayed) == 0 && len(ic.Counted) == 0 && len(ic.When) == 0
+	return ic.Processes == 0 && len(ic.At) == 0 && len(ic.First) == 0 && len(ic.Probed) == 0 && len(ic.Replayed) == 0 && len(ic.Counted) == 0 && len(ic.When) == 0 && len(ic.Faults) == 0
 }
 
 // joinStacks returns the sum of lists of stacks, each of which is sorted. It may write over them.

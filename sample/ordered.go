@@ -19,10 +19,10 @@ type ordered struct {
 
 // places are what is known of the places of one image, each list by increasing offset.
 type places struct {
-	at, first, counted []entry[Offset, uint64]
-	probed             []entry[Offset, Probed]
-	replayed           []entry[Offset, Replayed]
-	when               []entry[Offset, []Moment]
+	at, first, counted, faults []entry[Offset, uint64]
+	probed                     []entry[Offset, Probed]
+	replayed                   []entry[Offset, Replayed]
+	when                       []entry[Offset, []Moment]
 }
 
 // An entry is what a map has of one key.
@@ -66,6 +66,7 @@ func inOrder(c *Counts) *ordered {
 			at:       sorted(ic.At, cmp.Compare),
 			first:    sorted(ic.First, cmp.Compare),
 			counted:  sorted(ic.Counted, cmp.Compare),
+			faults:   sorted(ic.Faults, cmp.Compare),
 			probed:   sorted(ic.Probed, cmp.Compare),
 			replayed: sorted(ic.Replayed, cmp.Compare),
 			when:     sorted(ic.When, cmp.Compare),
@@ -85,7 +86,7 @@ func (o *ordered) counts() *Counts {
 		if ic.At = mapOf(p.at); ic.At == nil {
 			ic.At = map[Offset]uint64{}
 		}
-		ic.First, ic.Counted = mapOf(p.first), mapOf(p.counted)
+		ic.First, ic.Counted, ic.Faults = mapOf(p.first), mapOf(p.counted), mapOf(p.faults)
 		ic.Probed, ic.Replayed, ic.When = mapOf(p.probed), mapOf(p.replayed), mapOf(p.when)
 	}
 	if len(o.branches) > 0 {
@@ -102,7 +103,7 @@ func (o *ordered) counts() *Counts {
 func (o *ordered) size() int {
 	n := len(o.byImage) + len(o.head.Stacks) + len(o.branches) + len(o.ranges) + len(o.head.Paths) + len(o.targets)
 	for _, p := range o.byImage {
-		n += len(p.at) + len(p.first) + len(p.counted) + len(p.probed) + len(p.replayed) + len(p.when)
+		n += len(p.at) + len(p.first) + len(p.counted) + len(p.faults) + len(p.probed) + len(p.replayed) + len(p.when)
 	}
 	return n
 }
@@ -167,6 +168,7 @@ func (p *places) merge(b *places) {
 	p.at = mergeEntries(p.at, b.at, cmp.Compare, addSamples)
 	p.first = mergeEntries(p.first, b.first, cmp.Compare, func(a, b uint64) uint64 { return min(a, b) })
 	p.counted = mergeEntries(p.counted, b.counted, cmp.Compare, add)
+	p.faults = mergeEntries(p.faults, b.faults, cmp.Compare, add)
 	p.probed = mergeEntries(p.probed, b.probed, cmp.Compare, Probed.plus)
 	p.replayed = mergeEntries(p.replayed, b.replayed, cmp.Compare, Replayed.Plus)
 	p.when = mergeEntries(p.when, b.when, cmp.Compare, addMoments)

@@ -157,6 +157,9 @@ type ImageCounts struct {
 	Counted  map[Offset]uint64 // executions by place of the instruction, counted exactly in runs whose length beside the sampled time is not known; nil if none
 	// When is, of samples without a stack, those whose time is known, by place and slice; nil if of none.
 	When map[Offset][]Moment
+	// Faults are page faults by place of the instruction that faulted, where the recorder watched them: an estimate where it did so for a part
+	// of the time; nil if none is known.
+	Faults map[Offset]uint64
 }
 
 // MaxFirst bounds first touches, in us: what is not seen before is no part of

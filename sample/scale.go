@@ -96,6 +96,10 @@ func (c *Counts) scaleSum(w float64) *Counts {
 		for off, us := range ic.First {
 			out.Touch(i, off, us)
 		}
+		faults := scaler{w: w}
+		for _, off := range slices.Sorted(maps.Keys(ic.Faults)) {
+			out.AddFaults(i, off, faults.scale(ic.Faults[off]))
+		}
 		out.scaleObserved(i, ic, w)
 	}
 	for _, why := range slices.Sorted(maps.Keys(c.Lost)) {

@@ -53,6 +53,9 @@ time, its counts bound what stalls are explained by. Several events are sampled 
 counter, samples are of the share of the time that is printed, which the recording keeps but for -a. With -a,
 events are branches, instructions, cycles or cpu-clock, and --tick is the scheduler's tick.
 
+Where a page fault takes 3us or more, as on virtual machines whose host looks at changes of page tables, faults are
+watched beside the timer, too: samples of what they take tell of no executions.
+
 --calibrate watches which way branches go, and how often code runs, for 1% of the processor time or the share
 given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own processes, a part needs neither.
 ` + "`backfeed help calibrate`" + ` says how, and what it costs the program. --dry-run lists what would be probed.

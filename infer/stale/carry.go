@@ -151,6 +151,11 @@ func (m *mover) samples(report *Carried, procs map[LostProc][2]uint64) {
 			}
 			procs[p] = k
 		}
+		for off, n := range ic.Faults {
+			if f, t := m.place(sample.Frame{Image: i, Off: off}); t != NoTie {
+				m.out.AddFaults(f.Image, f.Off, n)
+			}
+		}
 		for off, us := range ic.First {
 			if f, t := m.place(sample.Frame{Image: i, Off: off}); t != NoTie {
 				m.out.Touch(f.Image, f.Off, us)

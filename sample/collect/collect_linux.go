@@ -84,7 +84,11 @@ func firstOf(pids []int) int {
 func eventsOf(opt Options) (events []*perfEvent, tried []Attempt, err error) {
 	if len(opt.Events) == 0 {
 		w, tried, err := bestOwnEvent()
-		return []*perfEvent{w}, tried, err
+		events = append(events, w)
+		if err == nil && w.unit == "ns" && dearFaults() && try(samplerAttr(&faultsBeside, 1, true), 0, -1) == nil {
+			events = append(events, &faultsBeside)
+		}
+		return events, tried, err
 	}
 	if len(opt.Events) > mostEvents {
 		return nil, nil, fmt.Errorf("%d events: want at most %d", len(opt.Events), mostEvents)
@@ -141,6 +145,7 @@ type sampledEvent struct {
 	event  sample.Event
 	counts *sample.Counts
 	fds    []int // by thread, then processor
+	left   bool  // it could not be opened everywhere, and need not be
 }
 
 func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, error) {
@@ -152,7 +157,10 @@ func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, er
 	for _, w := range events {
 		mhz := w.clock(cpu)
 		ev := w.sampled(w.period(opt.Frequency, mhz))
-		if len(opt.Events) > 0 {
+		switch {
+		case w.beside:
+			ev.Period = 1
+		case len(opt.Events) > 0:
 			ev.Period = w.stands(cmp.Or(opt.Period, w.eventPeriod(opt.Frequency, mhz)))
 		}
 		s.events = append(s.events, sampledEvent{perf: w, event: ev, counts: sample.NewCounts(cpu, ev)})
@@ -160,7 +168,9 @@ func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, er
 	if s.cpus, err = cpus(); err != nil {
 		return nil, err
 	}
-	layout := func(w *perfEvent) sampleLayout { return sampleLayout{branches: w.branches, top: dumpsTop} }
+	layout := func(w *perfEvent) sampleLayout {
+		return sampleLayout{branches: w.branches, top: dumpsTop, bare: w.beside}
+	}
 	s.tally = tally{
 		counts:   s.events[0].counts,
 		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0},
@@ -307,13 +317,20 @@ func (s *session) openThread(tid int, bits uint64) error {
 		}
 		for e := 0; e < len(s.events) && err == nil; e++ {
 			ev := &s.events[e]
+			if ev.left {
+				continue
+			}
 			attr := samplerAttr(ev.perf, ev.perf.asked(ev.event.Period), len(s.events) > 1)
 			attr.Bits |= bits
-			if fd, err = s.openEvent(attr, tid, cpu, &ev.fds); err != nil {
-				break
+			if fd, err = s.openEvent(attr, tid, cpu, &ev.fds); err == nil {
+				err = s.share(fd, samplePages, cpu, first && e == 0, s.events[0].fds[i], false)
 			}
-			if err = s.share(fd, samplePages, cpu, first && e == 0, s.events[0].fds[i], false); err == nil && len(s.events) > 1 {
+			if err == nil && len(s.events) > 1 {
 				err = s.number(fd, e)
+			}
+			if err != nil && ev.perf.beside { // as there may be too many files
+				ev.leave()
+				err = nil
 			}
 		}
 		if err != nil {
@@ -321,6 +338,14 @@ func (s *session) openThread(tid int, bits uint64) error {
 		}
 	}
 	return nil
+}
+
+// leave closes the event for good.
+func (ev *sampledEvent) leave() {
+	for _, fd := range ev.fds {
+		unix.Close(fd)
+	}
+	ev.fds, ev.left = nil, true
 }
 
 // openEvent opens an event, and adds it to fds.
@@ -487,10 +512,13 @@ func (s *session) collect(ctx context.Context) error {
 		stop = s.keepOutOfStep()
 	}
 	defer stop()
+	stopFaults := s.watchFaults()
+	defer stopFaults()
 	if err := s.watch(ctx); err != nil {
 		return err
 	}
 	stop()
+	s.tally.faultsPart = stopFaults()
 	if err := ioctlAll(slices.Concat(s.samplers(), s.sides), unix.PERF_EVENT_IOC_DISABLE); err != nil {
 		return err
 	}

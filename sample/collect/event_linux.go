@@ -43,6 +43,10 @@ func samplerAttr(w *perfEvent, period uint64, ids bool) *unix.PerfEventAttr {
 		a.Sample_type |= unix.PERF_SAMPLE_STACK_USER
 		a.Sample_stack_user = 16 // bytes, a multiple of 8
 	}
+	if w.beside {
+		a.Sample_type &^= unix.PERF_SAMPLE_CALLCHAIN | unix.PERF_SAMPLE_STACK_USER
+		a.Sample_max_stack, a.Sample_stack_user = 0, 0
+	}
 	return w.attr(a)
 }
 

@@ -26,6 +26,7 @@ type perfEvent struct {
 	bits     uint64 // of perf_event_attr
 	branches bool   // branch records come with each sample
 	precise  bool   // samples name the instruction that was counted
+	beside   bool   // it is sampled for what it tells of the samples of another one: each, without stacks
 }
 
 // ladder has the events to sample, best first: branch records tell where control

@@ -96,6 +96,13 @@ func (p *pace) set(hz int) {
 	}
 }
 
+// mean is the mean rate.
+func (p *pace) mean() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hz
+}
+
 // draw assigns a processor another period, and says what a sample is worth from now
 // on: what passes between two samples on average, changes of period included.
 func (p *pace) draw(i, hz int) {

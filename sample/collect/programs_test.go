@@ -28,6 +28,7 @@ var programs = testtool.Programs{Dir: "testdata", Flags: []string{"-O2", "-pthre
 	{Name: "speeds", Command: "cc -no-pie speeds.c"},
 	{Name: "vectors", Command: "cc vectors.c"},
 	{Name: "traced", Command: "cc -Wl,--build-id traced.c"},
+	{Name: "faults", Command: "cc -Wl,--build-id faults.c"},
 }}
 
 // disassembled are the programs that tests find instructions in, and goDisassembled the function of one.

@@ -75,7 +75,7 @@ type sampleRecord struct {
 }
 
 // A sampleLayout says which of the optional parts samples have.
-type sampleLayout struct{ branches, top bool }
+type sampleLayout struct{ branches, top, bare bool }
 
 type branchRecord struct{ from, to, flags uint64 }
 
@@ -163,17 +163,18 @@ func decodeSample(b []byte, layout sampleLayout, s *sampleRecord) error {
 	s.pid, s.tid = int(r.u32("process")), int(r.u32("thread"))
 	r.take(8, "time")
 	s.period = r.u64("period")
-	s.chain = s.chain[:0]
+	s.chain, s.branches, s.top = s.chain[:0], s.branches[:0], [2]uint64{}
+	if layout.bare {
+		return r.err
+	}
 	for range r.count(8, "call chain") {
 		s.chain = append(s.chain, r.u64("call chain"))
 	}
-	s.branches = s.branches[:0]
 	if layout.branches {
 		for range r.count(24, "branches") {
 			s.branches = append(s.branches, branchRecord{r.u64("from"), r.u64("to"), r.u64("flags")})
 		}
 	}
-	s.top = [2]uint64{}
 	if layout.top {
 		s.top = r.top()
 	}

@@ -158,7 +158,7 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		ta := newTally()
-		ta.layout = sampleLayout{branches, top}
+		ta.layout = sampleLayout{branches: branches, top: top}
 		ta.mapped(&mmapRecord{pid: 7, start: 0x1000, size: 0x10000, path: "/bin/a"})
 		if err := ta.record(&rec); err != nil {
 			return

@@ -43,6 +43,7 @@ type resolver struct {
 	pending     []pending    // samples that had no mapping yet
 	moments     []pending    // of windows, whose numbers are in Event
 	waited      int          // of moments, those that a drain left for the next one
+	faults      []pending    // page faults that a drain left for the next one
 	carried     [maxEvents]uint64
 	stored      [maxEvents]map[int]uint64 // by event and processor: samples stored whose processors no counts have yet
 	lost        uint64                    // records that the kernel dropped
@@ -137,6 +138,7 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 		}
 	}
 	r.pending = next
+	r.placeFaults(counts[0], t.faults)
 	counts[0].Lose(sample.LostDropped, t.failed)
 	r.procs.spaces.TellProcesses(counts...)
 	out := &sample.Recording{}
@@ -152,6 +154,17 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 		}
 	}
 	return out, nil
+}
+
+// placeFaults adds page faults to the counts of the timer that they are beside. Those in code whose mapping is not known yet wait for the next time.
+func (r *resolver) placeFaults(c *sample.Counts, fresh []pending) {
+	waited, i := len(r.faults), 0
+	all := sample.NewCounts(c.CPU, sample.Event{})
+	r.faults = slices.DeleteFunc(append(r.faults, fresh...), func(p pending) bool {
+		i++
+		return r.placeMoment(all, &p) != sample.LostUnmapped || i <= waited
+	})
+	addFaults(c, all, 1)
 }
 
 // processors adds on which processors the samples of an event were taken. It is known of all that were stored, of which

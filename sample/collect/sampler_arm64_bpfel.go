@@ -33,6 +33,7 @@ const (
 	samplerMapWorths       = "worths"
 	samplerProgExecuted    = "executed"
 	samplerProgExited      = "exited"
+	samplerProgFaulted     = "faulted"
 	samplerProgForked      = "forked"
 	samplerProgSample0     = "sample0"
 	samplerProgSample1     = "sample1"
@@ -102,6 +103,7 @@ type samplerSpecs struct {
 type samplerProgramSpecs struct {
 	Executed    *ebpf.ProgramSpec `ebpf:"executed"`
 	Exited      *ebpf.ProgramSpec `ebpf:"exited"`
+	Faulted     *ebpf.ProgramSpec `ebpf:"faulted"`
 	Forked      *ebpf.ProgramSpec `ebpf:"forked"`
 	Sample0     *ebpf.ProgramSpec `ebpf:"sample0"`
 	Sample1     *ebpf.ProgramSpec `ebpf:"sample1"`
@@ -235,6 +237,7 @@ type samplerVariables struct {
 type samplerPrograms struct {
 	Executed    *ebpf.Program `ebpf:"executed"`
 	Exited      *ebpf.Program `ebpf:"exited"`
+	Faulted     *ebpf.Program `ebpf:"faulted"`
 	Forked      *ebpf.Program `ebpf:"forked"`
 	Sample0     *ebpf.Program `ebpf:"sample0"`
 	Sample1     *ebpf.Program `ebpf:"sample1"`
@@ -252,6 +255,7 @@ func (p *samplerPrograms) Close() error {
 	return _SamplerClose(
 		p.Executed,
 		p.Exited,
+		p.Faulted,
 		p.Forked,
 		p.Sample0,
 		p.Sample1,

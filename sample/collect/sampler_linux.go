@@ -35,6 +35,8 @@ type sampler struct {
 	epoch uint64 // ns since 1970 when CLOCK_MONOTONIC began; 0 is unknown, or that when samples were taken is not asked for
 	kinds []perfEvent
 
+	withFaults bool // page faults are sampled beside
+
 	bpf     samplerObjects
 	types   *kernelbtf.Cache // of the kernel: to look them up takes 12 ms
 	without []*Unavailable
@@ -45,7 +47,8 @@ type sampler struct {
 	// Changed by System.tend alone, under System.mu.
 	cpus   []int // that are sampled
 	events cpuEvents
-	pace   *pace // nil without a timer
+	pace   *pace        // nil without a timer
+	faults *faultEvents // nil if page faults are not sampled beside
 
 	// Of takes, under System.mu.
 	active  uint32
@@ -67,6 +70,9 @@ const tickEvent = "tick"
 // The layouts of bpf/sampler.c. Fields are exported for the sake of package ebpf,
 // which then need not look at each.
 const maxEvents = 4
+
+// faultEvent is in the event of page faults, each of which stands for as many as there were since the one before.
+const faultEvent = maxEvents
 
 // inKernel is in the event of a sample in the kernel whose process is known.
 const inKernel = 1 << 31
@@ -188,6 +194,9 @@ func (s *sampler) start() (err error) {
 		}
 	}
 	s.pace = newPace(s, s.units(), s.opt.Frequency)
+	if s.withFaults {
+		s.faults = openFaults(s.bpf.Faulted, s.cpus)
+	}
 	return s.events.enable(0)
 }
 
@@ -201,6 +210,7 @@ func (s *sampler) add(cpu int) bool {
 	if s.events.open(cpu) != nil {
 		return false
 	}
+	s.faults.add(cpu)
 	s.pace.add()
 	return s.events.enable(len(s.cpus)-1) == nil
 }
@@ -209,6 +219,7 @@ func (s *sampler) add(cpu int) bool {
 func (s *sampler) drop(i int) {
 	s.cpus = slices.Delete(s.cpus, i, i+1)
 	s.events.drop(i)
+	s.faults.drop(i)
 	if s.pace != nil {
 		s.pace.drop(i)
 	}
@@ -244,7 +255,7 @@ func (s *sampler) setWorth(cpu, event int, n uint64) {
 
 // stop switches the programs off.
 func (s *sampler) stop() error {
-	err := s.events.disable()
+	err := errors.Join(s.events.disable(), s.faults.disable())
 	for _, l := range s.links {
 		err = errors.Join(err, l.Close())
 	}
@@ -259,7 +270,7 @@ func (s *sampler) count(c *Counters) {
 		c.All, c.User, c.Kernel, c.Idle = sum.All, sum.User, sum.Kernel, sum.Idle
 		c.Filtered, c.Probed, c.Failed, c.Bare = sum.Filtered, sum.Probed, sum.Failed, sum.Bare
 	}
-	for _, p := range []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Tick, s.bpf.Executed, s.bpf.Exited, s.bpf.Forked} {
+	for _, p := range []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Faulted, s.bpf.Tick, s.bpf.Executed, s.bpf.Exited, s.bpf.Forked} {
 		if p == nil {
 			continue
 		}
@@ -330,6 +341,7 @@ func (s *sampler) release() {
 		l.Close()
 	}
 	s.events.close()
+	s.faults.close()
 	if s.calls != nil {
 		s.calls.Close()
 	}
@@ -346,6 +358,7 @@ type taken struct {
 	weights [maxEvents]uint64         // of samples, by event
 	stored  [maxEvents]map[int]uint64 // by event and processor, samples; nil: not asked for
 	failed  uint64                    // samples that were not stored
+	faults  []pending                 // page faults
 }
 
 // take takes out what was counted since the last time.
@@ -369,13 +382,17 @@ func (s *sampler) take() (t taken, err error) {
 		for i, k := range s.batch.keys[:n] {
 			kernel := k.PID == 0 || k.Event&inKernel != 0
 			k.Event &^= inKernel
+			if k.Event == faultEvent {
+				t.faults = append(t.faults, pending{call: call{sampledPC: k}, n: s.batch.counts[i]})
+				continue
+			}
 			t.samples = append(t.samples, pending{call: call{sampledPC: k}, n: s.batch.counts[i], kernel: kernel})
 		}
 		if err != nil {
 			break
 		}
 	}
-	s.used = max(s.used, len(t.samples))
+	s.used = max(s.used, len(t.samples)+len(t.faults))
 	if s.calls != nil {
 		if t.samples, err = s.takeCalls(t.samples); err != nil {
 			return t, err

@@ -22,8 +22,12 @@ type mapSizes struct{ counts, calls uint32 }
 // sizes makes room for twice the samples that all processors can take between
 // two drains: no more places than samples. trace is the size of what each of them
 // sends through the ring, in bytes, or 0.
-func sizes(opt SystemOptions, cpus, trace int) mapSizes {
-	samples := 2 * float64(max(1, len(opt.Events))) * float64(opt.Frequency) * float64(cpus) * max(opt.Drain.Seconds(), 0.1)
+func sizes(opt SystemOptions, cpus, trace int, faults bool) mapSizes {
+	events := max(1, len(opt.Events))
+	if faults {
+		events += faultRate
+	}
+	samples := 2 * float64(events) * float64(opt.Frequency) * float64(cpus) * max(opt.Drain.Seconds(), 0.1)
 	n := uint32(min(max(samples, 4096), 1<<22))
 	s := mapSizes{counts: n, calls: uint32(os.Getpagesize())}
 	for trace > 0 && s.calls < 1<<28 && uint64(s.calls) < uint64(n)*(8+uint64(trace)) {
@@ -55,7 +59,8 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	for i := range s.kinds {
 		s.mhz = max(s.mhz, s.kinds[i].clock(s.cpu))
 	}
-	size := sizes(s.opt, len(s.cpus), s.traceSize())
+	s.withFaults = s.watchesFaults()
+	size := sizes(s.opt, len(s.cpus), s.traceSize(), s.withFaults)
 	spec.Maps[samplerMapCounts0].MaxEntries = size.counts
 	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
 	spec.Maps[samplerMapCalls].MaxEntries = size.calls
@@ -143,12 +148,14 @@ type (
 		Sample1 *ebpf.Program `ebpf:"sample1"`
 		Sample2 *ebpf.Program `ebpf:"sample2"`
 		Sample3 *ebpf.Program `ebpf:"sample3"`
+		Faulted *ebpf.Program `ebpf:"faulted"`
 	}
 	oneEvent struct {
 		samplerMaps
 		samplerVariables
 		followers
 		Sample0 *ebpf.Program `ebpf:"sample0"`
+		Faulted *ebpf.Program `ebpf:"faulted"`
 	}
 	onTick struct {
 		samplerMaps
@@ -166,6 +173,7 @@ type (
 		Sample1 *ebpf.Program `ebpf:"unwound1"`
 		Sample2 *ebpf.Program `ebpf:"unwound2"`
 		Sample3 *ebpf.Program `ebpf:"unwound3"`
+		Faulted *ebpf.Program `ebpf:"faulted"`
 	}
 	unwoundTick struct {
 		samplerMaps
@@ -225,7 +233,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 			return err
 		}
 		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
-		s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3 = o.Sample0, o.Sample1, o.Sample2, o.Sample3
+		s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Faulted = o.Sample0, o.Sample1, o.Sample2, o.Sample3, o.Faulted
 		return nil
 	}
 	if s.opt.Tick {
@@ -243,7 +251,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 			return err
 		}
 		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
-		s.bpf.Sample0 = o.Sample0
+		s.bpf.Sample0, s.bpf.Faulted = o.Sample0, o.Faulted
 		return nil
 	}
 	var o onEvents
@@ -251,7 +259,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 		return err
 	}
 	s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
-	s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3 = o.Sample0, o.Sample1, o.Sample2, o.Sample3
+	s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Faulted = o.Sample0, o.Sample1, o.Sample2, o.Sample3, o.Faulted
 	return nil
 }
 

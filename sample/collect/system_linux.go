@@ -208,6 +208,7 @@ func (s *System) tend() {
 			}
 			if s.sampler.pace != nil {
 				s.sampler.pace.step(now)
+				s.sampler.faults.step(now, s.sampler.pace.mean())
 			}
 			took()
 		}

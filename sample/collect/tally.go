@@ -50,8 +50,11 @@ type tally struct {
 	progress Progress
 	told     map[*sample.Counts]int // how many of their images progressed has returned
 	clock    clockMeter
-	threads  sample.Threads
-	epoch    uint64 // ns since 1970 when CLOCK_MONOTONIC began; 0 is unknown, and so is then when samples were taken
+
+	faultsPart float64 // of all page faults, where they were sampled beside
+
+	threads sample.Threads
+	epoch   uint64 // ns since 1970 when CLOCK_MONOTONIC began; 0 is unknown, and so is then when samples were taken
 
 	sample sampleRecord   // of sample, kept for its slices
 	frames []sample.Frame // likewise
@@ -153,7 +156,11 @@ func (t *tally) progressed() Progress {
 // recording returns what was tallied.
 func (t *tally) recording() *sample.Recording {
 	rec := &sample.Recording{}
-	for _, c := range t.all() {
+	for i, c := range t.all() {
+		if len(t.events) > 0 && t.events[i].layout.bare {
+			addFaults(t.events[0].counts, c, t.faultsPart)
+			continue
+		}
 		t.clock.weigh(c)
 		t.spaces.TellProcesses(c)
 		rec.Counts = append(rec.Counts, c)
@@ -331,9 +338,23 @@ func (t *tally) sampled(rec *record) error {
 	if err := decodeSample(rec.body, t.layout, &t.sample); err != nil {
 		return err
 	}
+	if t.layout.bare {
+		t.faulted(&t.sample, rec.misc)
+		return nil
+	}
 	t.sample.cpu = rec.cpu
 	t.add(&t.sample, rec.misc, rec.time)
 	return nil
+}
+
+// faulted takes in a page fault.
+func (t *tally) faulted(s *sampleRecord, misc uint16) {
+	if misc&miscModeMask != miscUser {
+		return
+	}
+	if id, off, loss := t.find(s.pid, s.ip); loss == "" {
+		t.counts.AddSample(t.counts.Image(id), off, 1)
+	}
 }
 
 // add takes in a sample, by its mode and its time.

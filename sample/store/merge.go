@@ -183,7 +183,7 @@ func flows(r *sample.Recording) (samples, entries uint64) {
 	for _, c := range r.Counts {
 		entries += uint64(len(c.Stacks) + len(c.Branches) + len(c.Ranges) + len(c.Paths) + len(c.Targets))
 		for _, ic := range c.Images {
-			entries += uint64(len(ic.First) + len(ic.Probed) + len(ic.Replayed) + len(ic.Counted))
+			entries += uint64(len(ic.First) + len(ic.Probed) + len(ic.Replayed) + len(ic.Counted) + len(ic.Faults))
 		}
 		for _, s := range c.Stacks {
 			samples = add(samples, s.N)

@@ -230,6 +230,10 @@ func (r *splitter) split(c *sample.Counts) {
 			p := of(sample.Frame{Image: i, Off: off})
 			p.to.AddCounted(p.image(i), off, n)
 		}
+		for off, n := range ic.Faults {
+			p := of(sample.Frame{Image: i, Off: off})
+			p.to.AddFaults(p.image(i), off, n)
+		}
 	}
 	for first, p := range parts {
 		key := flowsKey{page: int(first.Off)}

@@ -89,6 +89,7 @@ func random(rnd *rand.Rand) *sample.Recording {
 			if f := any(); f.Image != sample.Unknown {
 				n := rnd.Uint64N(1e6)
 				c.AddCounted(f.Image, f.Off, n)
+				c.AddFaults(f.Image, f.Off, n/2)
 				c.AddProbed(f.Image, f.Off+1, sample.Probed{Windows: 1, Covered: 1 + n, Runs: n, Variance: sample.SquareOf(float64(n)), Outcomes: n})
 			}
 		}

@@ -220,6 +220,9 @@ func (s *Session) Infer(ctx context.Context) error {
 	if list := report.Losses(p.Samples.Lost, p.Samples.Total); list != "" {
 		s.notify.Warn("%d of %d samples used (%s); not used: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
 	}
+	if n := p.Samples.Faulted; n*manyFaults >= p.Samples.Used && n > 0 {
+		s.notify.Warn("%d samples (%s) are time of page faults, by those that were seen: they tell of no executions", n, report.Share(n, p.Samples.Used))
+	}
 	if exact != "" {
 		s.notify.Warn("observed counts: %s", exact)
 	}
@@ -227,6 +230,9 @@ func (s *Session) Infer(ctx context.Context) error {
 	s.Profile = p
 	return nil
 }
+
+// manyFaults: it is said how many samples are of page faults where they are one in so many or more.
+const manyFaults = 20
 
 // profile infers what ran, or says where threads were that waited, of which nothing is inferred.
 func (s *Session) profile(ctx context.Context) (p *infer.Profile, err error) {

@@ -150,6 +150,7 @@ struct perf_event_data {
 		u64 x[31], sp, pc, pstate;
 	} regs;
 #endif
+	u64 sample_period; // of an event of software, what it stands for
 };
 
 #ifdef __TARGET_ARCH_x86

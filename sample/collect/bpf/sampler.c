@@ -7,7 +7,7 @@
 #include "samples.h"
 #include "unwind.h"
 
-enum { IN_KERNEL = 1u << 31 };
+enum { IN_KERNEL = 1u << 31, FAULTS = EVENTS }; // of key.event: the latter of page faults
 
 // A branch record, as struct perf_branch_entry (include/uapi/linux/perf_event.h).
 struct branch {
@@ -74,19 +74,18 @@ const volatile u8 with_kernel;    // keep places of the kernel
 const volatile u8 with_probes;    // leave out what probes disturb
 const volatile u64 tick_handler; // address of the function that the tick's timer calls
 
-inline_ int add(void *map, struct key *key)
+inline_ int add(void *map, struct key *key, u64 more)
 {
-	u64 one = 1;
 	u64 *n = map_lookup(map, key);
 	if (!n) {
-		if (!map_update(map, key, &one, NOEXIST))
+		if (!map_update(map, key, &more, NOEXIST))
 			return 1;
 		// Full, or another processor was faster.
 		n = map_lookup(map, key);
 		if (!n)
 			return 0;
 	}
-	__sync_fetch_and_add(n, 1);
+	__sync_fetch_and_add(n, more);
 	return 1;
 }
 
@@ -188,7 +187,7 @@ inline_ int take(struct interrupt *i, int unwound)
 			c->bare++;
 	}
 	if (!stored)
-		stored = buffer ? add(&counts1, &call.key) : add(&counts0, &call.key);
+		stored = buffer ? add(&counts1, &call.key, 1) : add(&counts0, &call.key, 1);
 	if (!stored) {
 		c->stored[event]--;
 		c->failed++;
@@ -233,6 +232,22 @@ SEC("perf_event") int unwound0(struct perf_event_data *ctx) { return sample(ctx,
 SEC("perf_event") int unwound1(struct perf_event_data *ctx) { return sample(ctx, 1, 1); }
 SEC("perf_event") int unwound2(struct perf_event_data *ctx) { return sample(ctx, 2, 1); }
 SEC("perf_event") int unwound3(struct perf_event_data *ctx) { return sample(ctx, 3, 1); }
+
+// faulted counts page faults of user mode, as many as one of them stands for.
+SEC("perf_event") int faulted(struct perf_event_data *ctx)
+{
+	u32 tgid = get_current_pid_tgid() >> 32;
+	if (!USER(&ctx->regs) || !tgid || !wanted(tgid))
+		return 0;
+	if (with_probes && disturbed()) // of that time there are no samples either
+		return 0;
+	struct key key = {.ip = IP(&ctx->regs), .born = born(tgid), .tgid = tgid, .event = FAULTS};
+	if (active & 1)
+		add(&counts1, &key, ctx->sample_period);
+	else
+		add(&counts0, &key, ctx->sample_period);
+	return 0;
+}
 
 // tick samples at the scheduler's tick. The registers that it interrupted are out
 // of reach: those with which the thread left user mode tell the user's place. An

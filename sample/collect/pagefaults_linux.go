@@ -1,0 +1,226 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// faultsBeside are samples of page faults beside those of a timer.
+var faultsBeside = perfEvent{name: "page-faults", event: "page-faults", unit: "events", typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_PAGE_FAULTS, beside: true}
+
+// dearFaults reports whether page faults take so long here that they are to be sampled beside a timer.
+func dearFaults() bool { return faultTime() >= dearFault }
+
+// faultTime is how long it takes to touch a page for the first time, in the median; 0 if that cannot be found out.
+func faultTime() time.Duration {
+	size := os.Getpagesize()
+	mem, err := unix.Mmap(-1, 0, faultTries*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return 0
+	}
+	defer unix.Munmap(mem)
+	unix.Madvise(mem, unix.MADV_NOHUGEPAGE) // a kernel without them refuses
+	var took []time.Duration
+	for i := range faultTries {
+		begun := time.Now()
+		mem[i*size] = 1
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+// A faultWatch switches the samples of page faults on and off.
+type faultWatch struct {
+	fds  []int
+	hz   int
+	quit chan struct{}
+	done chan struct{}
+
+	seen, stood float64 // faults in windows; and what they stand for, with the pause after each
+}
+
+// watchFaults begins to, if a session samples faults. What it returns ends that, and returns which part of all faults were seen: it may be
+// called again.
+func (s *session) watchFaults() (stop func() float64) {
+	for i := range s.events {
+		if ev := &s.events[i]; ev.perf.beside && len(ev.fds) > 0 {
+			w := &faultWatch{fds: ev.fds, hz: s.opt.Frequency, quit: make(chan struct{}), done: make(chan struct{})}
+			go w.run()
+			return sync.OnceValue(w.stop)
+		}
+	}
+	return func() float64 { return 0 }
+}
+
+func (w *faultWatch) run() {
+	defer close(w.done)
+	length := faultWindow
+	for before := uint64(0); ; {
+		begun := time.Now()
+		ended := w.wait(length)
+		after := w.faults()
+		n := float64(after - before)
+		pause := faultPauseAfter(length, after-before, w.hz, rand.Float64())
+		before = after
+		w.seen += n
+		if ended || pause == 0 {
+			w.stood += n
+			if ended {
+				return
+			}
+			continue
+		}
+		off := time.Now()
+		ioctlAll(w.fds, unix.PERF_EVENT_IOC_DISABLE)
+		cost := time.Since(off)
+		ended = w.wait(pause)
+		on := time.Now()
+		w.stood += n * float64(on.Sub(begun)) / float64(max(1, off.Sub(begun)))
+		if ended {
+			return
+		}
+		ioctlAll(w.fds, unix.PERF_EVENT_IOC_ENABLE)
+		before = w.faults()
+		length = max(faultWindow, pauseCost*(cost+time.Since(on)))
+	}
+}
+
+// wait waits for so long, and reports whether it is to end before.
+func (w *faultWatch) wait(d time.Duration) (ended bool) {
+	select {
+	case <-w.quit:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// faults is how many there were in windows so far.
+func (w *faultWatch) faults() (n uint64) {
+	for _, fd := range w.fds {
+		value, _, _ := readCounter(fd)
+		n += value
+	}
+	return n
+}
+
+// stop ends it, and returns which part of all faults were seen.
+func (w *faultWatch) stop() (part float64) {
+	close(w.quit)
+	<-w.done
+	if w.stood == 0 {
+		return 0
+	}
+	return w.seen / w.stood
+}
+
+// faultEvents sample page faults on all processors beside a sampler's timer, one in so many that there are about as many samples
+// as of time. nil samples none.
+type faultEvents struct {
+	events cpuEvents
+	looked time.Time
+	seen   uint64 // faults of the machine by then
+}
+
+const (
+	faultPeriod    = 8 // until it is known how many faults there are
+	faultPaceEvery = time.Second
+	faultSpread    = 0.3 // how far the period is drawn up and down, so that it keeps no step with a loop of processes
+)
+
+// watchesFaults reports whether page faults are to be sampled beside the sampler's events.
+func (s *sampler) watchesFaults() bool {
+	return !s.opt.Tick && len(s.kinds) == 1 && s.kinds[0].unit == "ns" && dearFaults() && try(faultAttr(nil), -1, s.cpus[0]) == nil
+}
+
+func faultAttr(*perfEvent) *unix.PerfEventAttr {
+	return faultsBeside.attr(unix.PerfEventAttr{
+		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample: faultPeriod, Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_PERIOD,
+		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+	})
+}
+
+// openFaults has p run at page faults on those processors; nil if that is not to be had.
+func openFaults(p *ebpf.Program, cpus []int) *faultEvents {
+	f := &faultEvents{events: newCPUEvents([]perfEvent{faultsBeside}, faultAttr, p), looked: time.Now(), seen: machineFaults()}
+	for _, cpu := range cpus {
+		if !f.add(cpu) {
+			f.close()
+			return nil
+		}
+	}
+	return f
+}
+
+// add samples on one more processor, and reports whether it can.
+func (f *faultEvents) add(cpu int) bool {
+	if f == nil {
+		return true
+	}
+	if f.events.open(cpu) != nil {
+		return false
+	}
+	return f.events.enable(len(f.events.fds[0])-1) == nil
+}
+
+func (f *faultEvents) drop(i int) {
+	if f != nil {
+		f.events.drop(i)
+	}
+}
+
+func (f *faultEvents) disable() error {
+	if f == nil {
+		return nil
+	}
+	return f.events.disable()
+}
+
+func (f *faultEvents) close() {
+	if f != nil {
+		f.events.close()
+	}
+}
+
+// step sets the period by how many faults there were of late, if it is time to, where the timer takes hz samples in a second on each processor.
+func (f *faultEvents) step(now time.Time, hz int) {
+	if f == nil || now.Sub(f.looked) < faultPaceEvery {
+		return
+	}
+	seen := machineFaults()
+	rate := float64(seen-f.seen) / now.Sub(f.looked).Seconds()
+	f.looked, f.seen = now, seen
+	for i := range f.events.fds[0] {
+		of := rate / float64(len(f.events.fds[0])*faultRate*hz)
+		f.events.setPeriod(i, 0, uint64(max(1, of*(1-faultSpread+2*faultSpread*rand.Float64()))))
+	}
+}
+
+// machineFaults is how many page faults there were on this machine so far (proc_vmstat(5)); 0 is unknown.
+func machineFaults() uint64 {
+	b, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, "pgfault "); ok {
+			n, _ := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+			return n
+		}
+	}
+	return 0
+}

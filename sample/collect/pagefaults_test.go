@@ -1,0 +1,55 @@
+package collect
+
+import (
+	"testing"
+	"time"
+
+	"backfeed/sample"
+)
+
+// TestFaultPause: windows follow one another where there are few faults, and the more there are, the longer is between them.
+func TestFaultPause(t *testing.T) {
+	for _, tt := range []struct {
+		faults uint64
+		hz     int
+		u      float64
+		want   time.Duration
+	}{
+		{0, 1000, 0.5, 0},
+		{20, 1000, 0.5, 0}, // 4 for each sample of the timer
+		{24, 1000, 0.5, 0}, // the pause would be short
+		{200, 1000, 0.5, 45 * time.Millisecond},
+		{200, 1000, 0, 22500 * time.Microsecond},
+		{200, 10_000, 0.5, 0},
+		{300, 1, 1, faultPause},
+	} {
+		if got := faultPauseAfter(5*time.Millisecond, tt.faults, tt.hz, tt.u); got != tt.want {
+			t.Errorf("%d faults in 5 ms at %d Hz, %g: %v, want %v", tt.faults, tt.hz, tt.u, got, tt.want)
+		}
+	}
+}
+
+// TestAddFaults: what was seen in a part of the time stands for all of it, and what was dropped, for what was not.
+func TestAddFaults(t *testing.T) {
+	app, other := sample.ImageID{Path: "/app"}, sample.ImageID{Path: "/other"}
+	faults := sample.NewCounts(sample.CPU{}, sample.Event{Name: "page-faults"})
+	faults.AddSample(faults.Image(other), 8, 10)
+	faults.AddSample(faults.Image(app), 16, 30)
+	faults.AddSample(faults.Image(app), 24, 10)
+	faults.Lose(sample.LostDropped, 50)
+	for part, want := range map[float64]uint64{1: 60, 0.25: 240, 0: 0} {
+		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: cpuClock, Unit: "ns"})
+		i := c.Image(app)
+		c.AddSample(i, 16, 1)
+		addFaults(c, faults, part)
+		if err := c.Check(); err != nil {
+			t.Error(err)
+		}
+		if got := c.Images[i].Faults[16]; got != want {
+			t.Errorf("30 faults in %g of the time, as many seen as dropped: %d, want %d", part, got, want)
+		}
+		if len(c.Images) != 1 {
+			t.Errorf("%d images, of one that was sampled", len(c.Images))
+		}
+	}
+}
