@@ -21,6 +21,7 @@ const (
 	fewestFaults = 20  // samples of faults that tell anything
 	faultSDs     = 2   // standard deviations, by chance, that faults may bring more than expected before the rest is time of code
 	faultUnsure  = 0.2 // what they bring is uncertain, by part
+	faultMostSD  = 2   // of the logarithm of what a block costs, beside that of any, at most: as of blocks next to system calls
 )
 
 // pageFaults are those of a recording; nil if it tells of none.
@@ -115,7 +116,7 @@ func (q *problem) heedFaults(faulted []uint64) {
 	for b, n := range faulted {
 		if n > 0 {
 			brought := q.par.counts() * float64(n)
-			off := math.Hypot(faultUnsure*brought, math.Sqrt(brought)) / (q.samples[b] + 1)
+			off := min(faultMostSD, math.Hypot(faultUnsure*brought, math.Sqrt(brought))/(q.samples[b]+1))
 			q.invVar[b] = 1 / (1/q.invVar[b] + off*off)
 		}
 	}
