@@ -102,7 +102,7 @@ var sets = []set{
 	{name: "without privilege", pkg: "collect", run: "^(TestWithoutPrivilege|TestFollow.*)$", uid: nobody, seconds: 480, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 540, on: only("bookworm-amd64")},
-	{name: "following on AArch64", pkg: "collect", run: "^TestFollow.*$", sysctl: "kernel.perf_event_paranoid=2", seconds: 240, on: only("trixie-arm64-time")},
+	{name: "following and page faults on AArch64", pkg: "collect", run: "^(TestFollow.*|TestRecordFaults.*)$", sysctl: "kernel.perf_event_paranoid=2", seconds: 300, on: only("trixie-arm64-time")},
 	{name: "samples at ticks", pkg: "collect", run: "^TestTimerStepTime$", sysctl: "kernel.perf_event_paranoid=2", seconds: 120, on: only("trixie-amd64-ticks")},
 	{name: "probes on AArch64", pkg: "collect", run: "^(TestProberTrial|TestProbeCounts|TestProbeCountsOf)$", seconds: 240, on: only("trixie-arm64")},
 }
