@@ -518,7 +518,7 @@ func (s *session) collect(ctx context.Context) error {
 		return err
 	}
 	stop()
-	s.tally.faultsPart = stopFaults()
+	s.tally.allFaults = stopFaults()
 	if err := ioctlAll(slices.Concat(s.samplers(), s.sides), unix.PERF_EVENT_IOC_DISABLE); err != nil {
 		return err
 	}

@@ -32,11 +32,10 @@ func faultPauseAfter(window time.Duration, faults uint64, hz int, u float64) tim
 // dearFault is the time of a page fault from which they are looked at: of 0.1 to 1 us, as is usual, they take the kernel most. Tests change it.
 var dearFault = 3 * time.Microsecond
 
-// addFaults adds to c the faults that were sampled, such a part of all, from 0 to 1.
-// Those of images without samples say nothing.
-func addFaults(c, faults *sample.Counts, part float64) {
-	n, dropped := faults.Delivered(), faults.Lost[sample.LostDropped]
-	if n == 0 || !(part > 0) {
+// addFaults adds to c the faults that were sampled, which stand for so many. Those of images without samples say nothing.
+func addFaults(c, faults *sample.Counts, of float64) {
+	n := faults.Delivered()
+	if n == 0 || !(of > 0) {
 		return
 	}
 	images := map[sample.ImageID]int{}
@@ -44,7 +43,7 @@ func addFaults(c, faults *sample.Counts, part float64) {
 		images[ic.ID.Key()] = i
 	}
 	rec := &sample.Recording{Counts: []*sample.Counts{faults}}
-	for _, all := range rec.Scale(float64(n+dropped) / float64(n) / part).Counts {
+	for _, all := range rec.Scale(of / float64(n)).Counts {
 		for _, ic := range all.Images {
 			i, sampled := images[ic.ID.Key()]
 			if !sampled {

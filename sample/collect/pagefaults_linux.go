@@ -48,10 +48,10 @@ type faultWatch struct {
 	quit chan struct{}
 	done chan struct{}
 
-	seen, stood float64 // faults in windows; and what they stand for, with the pause after each
+	stood float64 // faults that there were: those of windows, and as many in the pause after each as its length makes
 }
 
-// watchFaults begins to, if a session samples faults. What it returns ends that, and returns which part of all faults were seen: it may be
+// watchFaults begins to, if a session samples faults. What it returns ends that, and returns how many faults there were: it may be
 // called again.
 func (s *session) watchFaults() (stop func() float64) {
 	for i := range s.events {
@@ -74,7 +74,6 @@ func (w *faultWatch) run() {
 		n := float64(after - before)
 		pause := faultPauseAfter(length, after-before, w.hz, rand.Float64())
 		before = after
-		w.seen += n
 		if ended || pause == 0 {
 			w.stood += n
 			if ended {
@@ -116,14 +115,11 @@ func (w *faultWatch) faults() (n uint64) {
 	return n
 }
 
-// stop ends it, and returns which part of all faults were seen.
-func (w *faultWatch) stop() (part float64) {
+// stop ends it, and returns how many faults there were.
+func (w *faultWatch) stop() float64 {
 	close(w.quit)
 	<-w.done
-	if w.stood == 0 {
-		return 0
-	}
-	return w.seen / w.stood
+	return w.stood
 }
 
 // faultEvents sample page faults on all processors beside a sampler's timer, one in so many that there are about as many samples

@@ -29,7 +29,7 @@ func TestFaultPause(t *testing.T) {
 	}
 }
 
-// TestAddFaults: what was seen in a part of the time stands for all of it, and what was dropped, for what was not.
+// TestAddFaults: those that were seen stand for all that there were.
 func TestAddFaults(t *testing.T) {
 	app, other := sample.ImageID{Path: "/app"}, sample.ImageID{Path: "/other"}
 	faults := sample.NewCounts(sample.CPU{}, sample.Event{Name: "page-faults"})
@@ -37,16 +37,16 @@ func TestAddFaults(t *testing.T) {
 	faults.AddSample(faults.Image(app), 16, 30)
 	faults.AddSample(faults.Image(app), 24, 10)
 	faults.Lose(sample.LostDropped, 50)
-	for part, want := range map[float64]uint64{1: 60, 0.25: 240, 0: 0} {
+	for all, want := range map[float64]uint64{50: 30, 100: 60, 400: 240, 0: 0} {
 		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: cpuClock, Unit: "ns"})
 		i := c.Image(app)
 		c.AddSample(i, 16, 1)
-		addFaults(c, faults, part)
+		addFaults(c, faults, all)
 		if err := c.Check(); err != nil {
 			t.Error(err)
 		}
 		if got := c.Images[i].Faults[16]; got != want {
-			t.Errorf("30 faults in %g of the time, as many seen as dropped: %d, want %d", part, got, want)
+			t.Errorf("30 of 50 that stand for %g: %d, want %d", all, got, want)
 		}
 		if len(c.Images) != 1 {
 			t.Errorf("%d images, of one that was sampled", len(c.Images))

@@ -164,7 +164,7 @@ func (r *resolver) placeFaults(c *sample.Counts, fresh []pending) {
 		i++
 		return r.placeMoment(all, &p) != sample.LostUnmapped || i <= waited
 	})
-	addFaults(c, all, 1)
+	addFaults(c, all, float64(all.Delivered()))
 }
 
 // processors adds on which processors the samples of an event were taken. It is known of all that were stored, of which

@@ -51,7 +51,7 @@ type tally struct {
 	told     map[*sample.Counts]int // how many of their images progressed has returned
 	clock    clockMeter
 
-	faultsPart float64 // of all page faults, where they were sampled beside
+	allFaults float64 // page faults that there were, where they were sampled beside
 
 	threads sample.Threads
 	epoch   uint64 // ns since 1970 when CLOCK_MONOTONIC began; 0 is unknown, and so is then when samples were taken
@@ -158,7 +158,7 @@ func (t *tally) recording() *sample.Recording {
 	rec := &sample.Recording{}
 	for i, c := range t.all() {
 		if len(t.events) > 0 && t.events[i].layout.bare {
-			addFaults(t.events[0].counts, c, t.faultsPart)
+			addFaults(t.events[0].counts, c, t.allFaults)
 			continue
 		}
 		t.clock.weigh(c)
@@ -352,9 +352,12 @@ func (t *tally) faulted(s *sampleRecord, misc uint16) {
 	if misc&miscModeMask != miscUser {
 		return
 	}
-	if id, off, loss := t.find(s.pid, s.ip); loss == "" {
-		t.counts.AddSample(t.counts.Image(id), off, 1)
+	id, off, loss := t.find(s.pid, s.ip)
+	if loss != "" {
+		t.counts.Lose(loss, 1)
+		return
 	}
+	t.counts.AddSample(t.counts.Image(id), off, 1)
 }
 
 // add takes in a sample, by its mode and its time.
