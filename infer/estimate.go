@@ -86,6 +86,9 @@ func estimate(p *Placed, opt Options) {
 	if opt.Sites > 0 {
 		prof.Sites = pr.sites(prof, sd, secondsOf(counts), opt.Sites, opt.Probing)
 	}
+	for _, r := range prof.results() {
+		r.faults = 0
+	}
 	prof.cool()
 }
 
@@ -211,11 +214,12 @@ func (pr *posed) follow(ip *ImageProfile) {
 			}
 		}
 		last = append(last, ip.add(syms)...)
-		pr.progress.parallel(len(last), func(i int) { pr.fillSilent(last[i], called[last[i].Proc.Addr], pr.par.tieSD) })
+		pr.progress.parallel(len(last), func(i int) { pr.fillSilent(last[i], max(called[last[i].Proc.Addr], last[i].faults), pr.par.tieSD) })
 	}
 	pr.start(ip, silent)
 	rest := slices.Collect(maps.Values(silent))
-	pr.progress.parallel(len(rest), func(i int) { pr.fillSilent(rest[i], 0, pr.par.tieSD) })
+	// What faulted ran, as often as it did at least.
+	pr.progress.parallel(len(rest), func(i int) { pr.fillSilent(rest[i], rest[i].faults, pr.par.tieSD) })
 }
 
 // start fills the results of silent procedures that every process runs once, and of those that these call: stacks were seen

@@ -122,7 +122,7 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 		}
 	}
 	prof := newProfile(counts, model)
-	prof.faults = pageFaultsIn(rec, counts)
+	faults := pageFaultsIn(rec, counts)
 	images := imagesOf(counts)
 	if opt.Only != nil {
 		images = prof.setAside(images, opt.Only)
@@ -141,7 +141,7 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 			prof.missing = prof.missing || !callsNothing(ic.ID)
 			continue
 		}
-		ip := &ImageProfile{ID: ic.ID, Image: im, Counts: ic}
+		ip := &ImageProfile{ID: ic.ID, Image: im, Counts: ic, faults: faults}
 		prof.place(ip, ic, opt.Part, progress)
 		all = append(all, ip)
 	}
@@ -164,7 +164,6 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 	if prof.Samples.Used == 0 {
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
 	}
-	prof.faults = nil
 	// From here on every sample is in a block of a Result, or counted as lost.
 	return &Placed{prof, counts, exact, model, progress}, nil
 }
@@ -381,7 +380,8 @@ func sorted(ics []*sample.ImageCounts) []*sample.ImageCounts {
 type hit struct {
 	addr    image.Addr
 	n       uint64
-	faulted uint64 // of n, of page faults
+	faulted uint64  // of n, of page faults
+	faults  float64 // these
 }
 
 // resultOf decodes the procedure of a symbol for its hits, which are by address. It
@@ -409,6 +409,7 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 				r.faulted = make([]uint64, len(proc.Blocks))
 			}
 			r.faulted[b] += h.faulted
+			r.faults = max(r.faults, h.faults)
 		}
 		own := float64(h.n - h.faulted)
 		r.squares[b] += own * own
@@ -425,7 +426,7 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, part float64, 
 	hits := make([]hit, 0, len(ic.At))
 	for off, n := range ic.At {
 		if a, ok := im.AddrOf(off); ok {
-			hits = append(hits, hit{a, n, p.faults.brought(ic.ID, off, n)})
+			hits = append(hits, hit{a, n, ip.Faulted(off), ip.faults.seen(ic.ID, off)})
 		} else {
 			p.lose(LostNoProc, n)
 		}

@@ -209,10 +209,11 @@ func Chosen(rec *sample.Recording, opt Options) (event string, images []sample.I
 // Restore returns the Profile that Keep was called of, as equal arguments have Infer make it. That they are equal is for the
 // caller to see to: Restore refuses only what is not well-formed.
 func Restore(ctx context.Context, b []byte, rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Profile, error) {
-	_, images, err := chosen(rec, opt)
+	counts, images, err := chosen(rec, opt)
 	if err != nil {
 		return nil, err
 	}
+	faults := pageFaultsIn(rec, counts)
 	r := &wire.Reader{B: b, Format: errKept}
 	p := &Profile{Machine: r.String("machine")}
 	p.Event = sample.Event{Name: r.String("event"), Period: r.Uint(math.MaxUint64, "period"), Unit: r.String("unit")}
@@ -239,7 +240,7 @@ func Restore(ctx context.Context, b []byte, rec *sample.Recording, open func(sam
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		ip := &ImageProfile{ID: images[i].ID, Counts: images[i], Samples: used}
+		ip := &ImageProfile{ID: images[i].ID, Counts: images[i], Samples: used, faults: faults}
 		if ip.Image, err = open(ip.ID); err != nil {
 			return nil, err
 		}

@@ -90,13 +90,29 @@ func pageFaultsIn(rec *sample.Recording, counts []*sample.Counts) *pageFaults {
 	return f
 }
 
+// seen returns how many faults there were at a place.
+func (f *pageFaults) seen(id sample.ImageID, off sample.Offset) float64 {
+	if f == nil {
+		return 0
+	}
+	return f.at[id.Key()][off]
+}
+
 // brought returns how many of so many samples at a place of an image are taken for those of faults.
 func (f *pageFaults) brought(id sample.ImageID, off sample.Offset, samples uint64) uint64 {
 	if f == nil {
 		return 0
 	}
-	expected := f.each * f.at[id.Key()][off]
+	expected := f.each * f.seen(id, off)
 	return min(samples, uint64(math.Round(expected+faultSDs*math.Sqrt(expected))))
+}
+
+// FaultsTold reports whether the recording tells where page faults were, and so which samples are theirs.
+func (ip *ImageProfile) FaultsTold() bool { return ip.faults != nil }
+
+// Faulted returns how many of the samples at a place are taken for those of page faults: time of the way into the kernel and back.
+func (ip *ImageProfile) Faulted(off sample.Offset) uint64 {
+	return ip.faults.brought(ip.ID, off, ip.Counts.At[off])
 }
 
 // own returns the samples of r by block that are not those of page faults.

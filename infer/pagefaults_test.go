@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"backfeed/sample"
+	"backfeed/testdata/sets"
 )
 
 // TestPageFaultsIn: what a fault brings is what it brings at instructions with few samples beside, where enough faults were seen beside a timer.
@@ -83,5 +84,26 @@ func TestFaultsTellNothing(t *testing.T) {
 	}
 	if got := some.EntrySamples(); got > 480 {
 		t.Errorf("%d samples tell of entries, of 480 that are no faults'", got)
+	}
+}
+
+// TestOnlyFaults: a procedure whose samples are all of page faults ran, as often as it faulted at least.
+func TestOnlyFaults(t *testing.T) {
+	r := newResult(graph("a4>b b9>b b>c c6!"))
+	r.BlockSamples, r.Samples, r.Seen = []uint64{0, 30, 0}, 30, true
+	r.faulted, r.faults = []uint64{0, 30, 0}, 200
+	pr := pose([]*Result{r}, testCost, timerParams(false), nil)
+	pr.run(false)
+	mix := sets.Load(t, "../testdata/mix")
+	im, err := mix.Open(mix.Rec.Counts[0].Images[0].ID) // of none of whose procedures anything is said
+	if err != nil {
+		t.Fatal(err)
+	}
+	for im.Once(r.Proc.Index) {
+		r.Proc.Index++
+	}
+	pr.follow(&ImageProfile{Image: im, Procs: []*Result{r}, Counts: &sample.ImageCounts{}})
+	if n := r.Entries.N; n < 100 || n > 400 {
+		t.Errorf("entered %g times, of 200 faults", n)
 	}
 }

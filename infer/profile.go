@@ -56,9 +56,8 @@ type Profile struct {
 
 	dispersion float64 // of the samples: see each
 
-	faults  *pageFaults // nil once samples are placed
-	missing bool        // an image that may call others was not found, or not asked for
-	aside   Samples     // what the recording has beside Samples, of images that were not asked for or of none
+	missing bool    // an image that may call others was not found, or not asked for
+	aside   Samples // what the recording has beside Samples, of images that were not asked for or of none
 }
 
 // A Place is a block whose exact count would make the others surer.
@@ -93,6 +92,8 @@ type ImageProfile struct {
 	Procs   []*Result // by address
 
 	Counts *sample.ImageCounts // as recorded, of the event that was inferred from
+
+	faults *pageFaults // nil if the recording tells of none
 }
 
 // A Result is the inference for one procedure. Its slices run parallel to those
@@ -113,6 +114,7 @@ type Result struct {
 	squares  []float64    // as Proc.Blocks: of the samples at each of its places, the sum; nil once that was looked at
 	expected []float64    // likewise: cycles of an execution, as machine.Model.Expected, of blocks that were asked for; nil once costs are set
 	faulted  []uint64     // as Proc.Blocks: of BlockSamples, those that are taken for time of page faults; nil is none
+	faults   float64      // page faults, at the place with the most of them that has samples; 0 once executions are estimated
 	system   *systemCalls // nil if it makes none
 	entered  []int32      // blocks whose executions may exceed those of their In edges
 	trapped  []int32      // blocks whose executions may exceed those of their Out edges

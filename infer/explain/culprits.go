@@ -61,6 +61,7 @@ func (w *work) blame(i int) {
 	w.blameUnits(i, sl)
 	w.blameReturn(i)
 	w.boundByEvents(i)
+	w.blameFaulted(i)
 }
 
 // accuse adds a culprit, or lets one of the same cause explain more.

@@ -66,6 +66,9 @@ func (x *Explainer) readFaults(rec *sample.Recording) {
 // faults: the kernel returns to the access, to execute it again, so interrupts until then, and
 // those of a timer that the kernel held up before it returned, name the access; those of its second execution name what comes after it.
 func (w *work) blameFault(i, k int, most float64) {
+	if w.faultsTold {
+		return // of those that were seen, blameFaulted
+	}
 	in := &w.exp.Insts[k]
 	m, ok := w.memory(k)
 	if !(in.N > 0) || ok && (w.onStack(m) || m.Constant() && in.N > 1 || w.touched(k, m)) {
@@ -99,6 +102,13 @@ func (w *work) blameFault(i, k int, most float64) {
 		most = min(most, w.faults.cycles/in.N)
 	}
 	w.suspect(i, PageFault, in.Addr, most, min(most, expected), score)
+}
+
+// blameFaulted accuses the page faults of i that the recording tells of.
+func (w *work) blameFaulted(i int) {
+	if in := &w.exp.Insts[i]; in.faulted > 0 && in.N > 0 {
+		w.accuse(i, PageFault, in.Addr, float64(in.faulted)*w.perSample/in.N, surely)
+	}
 }
 
 // faultLike reports whether samples are at access k and after it: what a fault takes of the program is before the access is

@@ -106,7 +106,8 @@ type InstTime struct {
 	For     image.Addr  // that operation, if Static is one
 	Stall   Stall
 
-	doubt float64 // of Total: cycles that are another's, if edges were taken as seldom as they may have been
+	faulted uint64  // of Samples, those that are time of page faults
+	doubt   float64 // of Total: cycles that are another's, if edges were taken as seldom as they may have been
 }
 
 // An Explanation says where the time of a procedure went.
@@ -379,8 +380,11 @@ var levelError = [...]float64{infer.None: infer.TimeFactor, infer.Low: infer.Tim
 // work is what it takes to explain one procedure.
 type work struct {
 	*Explainer
-	im     *image.Image
-	ipKey  sample.ImageID
+	im    *image.Image
+	ipKey sample.ImageID
+
+	faultsTold bool // it is known which samples are of page faults
+
 	r      *infer.Result
 	exp    *Explanation
 	ops    []image.Operands     // as exp.Insts
@@ -415,7 +419,7 @@ type passage struct {
 }
 
 func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, far depth) *work {
-	w := &work{Explainer: x, im: ip.Image, ipKey: ip.ID.Key(), r: r, exp: &Explanation{Result: r, perSample: x.perSample}}
+	w := &work{Explainer: x, im: ip.Image, ipKey: ip.ID.Key(), r: r, faultsTold: ip.FaultsTold(), exp: &Explanation{Result: r, perSample: x.perSample}}
 	n := 0
 	for i := range r.Proc.Blocks {
 		n += r.Proc.Blocks[i].Insts
@@ -459,7 +463,7 @@ func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, far depth) 
 			}
 			if r.BlockSamples[b] > 0 {
 				if off, ok := w.im.OffsetOf(in.Addr); ok {
-					t.Samples = ip.Counts.At[off]
+					t.Samples, t.faulted = ip.Counts.At[off], ip.Faulted(off)
 				}
 			}
 			w.exp.Insts = append(w.exp.Insts, t)
@@ -527,13 +531,15 @@ func (w *work) memory(i int) (image.Memory, bool) {
 // charge puts the time of samples down to the instructions that were waited for.
 //
 // On a core that executes out of order, a timer's interrupt lets the oldest
-// instruction finish and names the one after it. At the top of a block that is the
+// instruction finish and names the one after it; one that was held up by a page fault, the access that faulted. At the top of a block that is the
 // last instruction of a block before, of each as often as it leads here. Time at the
 // entry of a procedure stays there: what leads to it is in other procedures.
 func (w *work) charge() {
 	for b := range w.r.Proc.Blocks {
 		for i := w.first[b]; i < w.first[b+1]; i++ {
-			time := float64(w.exp.Insts[i].Samples) * w.perSample
+			in := &w.exp.Insts[i]
+			in.Total += float64(in.faulted) * w.perSample
+			time := float64(in.Samples-in.faulted) * w.perSample
 			switch {
 			case !w.skid:
 				w.give(i, passage{to: i, share: 1}, time)
