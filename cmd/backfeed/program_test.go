@@ -437,12 +437,17 @@ func TestEvents(t *testing.T) {
 	}
 	rec.Add(tick)
 	both := testtool.Write(t, t.TempDir(), "both.bfr", string(rec.Encode()))
+	seldom := sample.Merge(&sample.Recording{Counts: []*sample.Counts{clock}})
+	seldom.Counts[0].Event.Period *= 20
+	seldom.Counts[0].Weight *= 20
+	rare := testtool.Write(t, t.TempDir(), "rare.bfr", string(sample.Merge(seldom).Encode()))
 	for _, tt := range []struct {
 		args  []string
 		total uint64
 		says  []string
 	}{
 		{[]string{"prof", both}, 2 * n, []string{"samples of event tick are not mixed with those of cpu-clock; --event tick uses them instead"}},
+		{[]string{"prof", path, rare}, 3 * n, []string{"samples of cpu-clock stand for", "what follows counts samples, not time"}},
 		{[]string{"prof", both, "--event", "tick"}, tick.Total, []string{"samples of event cpu-clock are not mixed", "do not see what is in step"}},
 	} {
 		code, out, errs := runCLI(t, append(tt.args, "--format", "json")...)

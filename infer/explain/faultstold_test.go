@@ -8,7 +8,7 @@ import (
 	"backfeed/sample"
 )
 
-// TestFaultsTold: where a recording tells which instruction faults, the time of its faults is put down to it, and to nothing else; and no other is accused
+// TestFaultsTold: where a recording tells which instruction faults, the time of its faults is attributed to it, and to nothing else; and no other is accused
 // of faults.
 func TestFaultsTold(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,10 @@ package input
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
+	"time"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
@@ -124,9 +126,35 @@ func (s *Session) tellEvents(used sample.Event) {
 	if r, known := sample.Reliability(own); known && r < sample.AlwaysCounted {
 		s.notify.Warn("%s was counted for %s of the time (multiplexing reliability), as it shared a counter: shares are right, and how many there were is of that time", used.Name, report.Percent(r))
 	}
+	if least, most := periods(own); used.Unit == "ns" && most > alikePeriods*least {
+		s.notify.Warn("samples of %s stand for %v of time in some recordings and for %v in others: what follows counts samples, not time, and so leans to what the former are of",
+			used.Name, rounded(least), rounded(most))
+	}
 	if used.Name == TickEvent {
 		s.notify.Warn("samples of the scheduler's tick do not see what is in step with it; record without --tick sees all")
 	}
+}
+
+// alikePeriods is the ratio of what samples stand for up to which they are taken to stand for the same.
+const alikePeriods = 1.2
+
+// periods returns what a sample of counts stands for, at least and at most, where that is known, and they were not given weights.
+func periods(counts []*sample.Counts) (least, most float64) {
+	for _, c := range counts {
+		if p := c.MeanPeriod(); p > 0 && c.Delivered() > 0 && c.Excess == (sample.Square{}) {
+			if most == 0 || p < least {
+				least = p
+			}
+			most = max(most, p)
+		}
+	}
+	return least, most
+}
+
+// rounded is a number of ns to three digits or so.
+func rounded(ns float64) time.Duration {
+	d := time.Duration(ns)
+	return d.Round(max(1, time.Duration(math.Pow(10, math.Floor(math.Log10(max(1, ns)))-2))))
 }
 
 // State says in a word or two whether an image can be used, by the error of Open.
