@@ -13,7 +13,7 @@ import (
 // nothing came of is said as such.
 func TestRecordSays(t *testing.T) {
 	if got, want := report.Losses(map[sample.Loss]uint64{sample.LostKernel: 14, sample.LostVDSO: 1}, 100),
-		"14 kernel (14.0%), 1 vdso (1.0%); kernel: the time of system calls; record -a --kernel has it, and counts of the program need it not"; got != want {
+		"14 kernel (14.0%), 1 vdso (1.0%); kernel: the time of system calls and page faults; record -a --kernel has it, and counts of the program need it not"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := report.Losses(map[sample.Loss]uint64{sample.LostKernel: 4}, 100), "4 kernel (4.0%)"; got != want {

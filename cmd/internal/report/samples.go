@@ -45,7 +45,7 @@ const muchLost = 0.05
 // lossAdvice says what to do about a loss, or why there is nothing to do.
 var lossAdvice = map[sample.Loss]string{
 	sample.LostDropped:   "a lower -F, or a machine with less to do, loses none",
-	sample.LostKernel:    "the time of system calls; record -a --kernel has it, and counts of the program need it not",
+	sample.LostKernel:    "the time of system calls and page faults; record -a --kernel has it, and counts of the program need it not",
 	sample.LostUnmapped:  "processes began or mapped code before sampling did; start the program with record -- CMD",
 	sample.LostAnonymous: "code that was made at run time (JIT), which no profile is for; its runtime can write names for perf to /tmp/perf-PID.map (node --perf-basic-prof), which are then shown",
 	sample.LostGuest:     "record inside of the virtual machine",
