@@ -13,6 +13,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/optimize"
+	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
 )
@@ -124,6 +125,11 @@ func (c *cli) optimize(ctx context.Context, config *optimize.Config, path string
 		}
 		if config, err = optimize.Parse(text, filepath.Dir(path)); err != nil {
 			return fail.Errorf(fail.Usage, "%s: %w", path, err)
+		}
+	}
+	if markdown != "" {
+		if err := output.Check(markdown); err != nil {
+			return err
 		}
 	}
 	opt.Now = time.Now()

@@ -48,7 +48,7 @@ func runPGO(c *cli, args []string) error {
 	}
 	hold := &input.Running{Proc: "/proc"} // go run and go test delete what they run
 	defer hold.Close()
-	rec, opt, stats, err := c.recorded(flags, *out, "pgo: a pprof profile", hold)
+	rec, opt, stats, err := c.recorded(flags, recordTo{file: *out}, "pgo: a pprof profile", hold)
 	if err != nil || flags.calibrate.dry {
 		return err
 	}

@@ -178,6 +178,7 @@ func runRecord(c *cli, args []string) error {
 		hold = &input.Running{Proc: "/proc"}
 		defer hold.Close()
 	}
+	to := recordTo{file: *out, store: *into, copies: *copyTo}
 	start := time.Now()
 	save := func(rec *sample.Recording) error {
 		path, err := *out, error(nil)
@@ -205,7 +206,7 @@ func runRecord(c *cli, args []string) error {
 		}
 		ctx, stop := untilSignal(false)
 		defer stop()
-		rec, err := c.recordedPprof(ctx, *pprof, *flags.limit)
+		rec, err := c.recordedPprof(ctx, *pprof, *flags.limit, to)
 		if err != nil {
 			return err
 		}
@@ -227,7 +228,7 @@ func runRecord(c *cli, args []string) error {
 			return c.usage(err)
 		}
 		what.hz, what.pids = *flags.hz, *flags.pids
-		rec, err := c.recordedSystem(what, *flags.limit, *out, flags.calibrate, hold)
+		rec, err := c.recordedSystem(what, *flags.limit, to, flags.calibrate, hold)
 		if err != nil || flags.calibrate.dry {
 			return err
 		}
@@ -251,7 +252,7 @@ func runRecord(c *cli, args []string) error {
 	if flags.offCPU = what.offCPU; flags.offCPU && !flags.callers.stacks() {
 		flags.callers = "all"
 	}
-	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording", hold)
+	rec, opt, stats, err := c.recorded(flags, to, "record: a recording", hold)
 	if err != nil || flags.calibrate.dry {
 		return err
 	}
@@ -294,7 +295,7 @@ func (c *cli) keep(rec *sample.Recording, p *input.Running, dir, into, kind stri
 
 // recordedSystem records the whole machine until an interrupt comes or the time
 // limit is up. Images are held by hold, which may be nil.
-func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, calibrate calibrateFlags, hold *input.Running) (*sample.Recording, error) {
+func (c *cli) recordedSystem(what systemFlags, limit time.Duration, to recordTo, calibrate calibrateFlags, hold *input.Running) (*sample.Recording, error) {
 	switch err := what.check(); {
 	case err != nil:
 		return nil, c.usage(err)
@@ -302,8 +303,13 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 		return nil, c.usage(errors.New("want a command or -a, not both"))
 	case limit < 0:
 		return nil, c.usage(fmt.Errorf("-d %v: want a positive time", limit))
-	case out == "-" && terminal.Is(c.stdout):
+	case to.file == "-" && terminal.Is(c.stdout):
 		return nil, fail.Errorf(fail.Usage, "record: a recording is not for a terminal; name a file with -o")
+	}
+	if !calibrate.dry {
+		if err := c.check(to); err != nil {
+			return nil, err
+		}
 	}
 	ctx, stop := untilSignal(false)
 	defer stop()
@@ -336,20 +342,24 @@ func (c *cli) tellWithout(u *collect.Unavailable) {
 	c.verifierLog(u)
 }
 
-// recorded records what the parsed command line asks for. What is made of it,
-// called product, will be written to out: then standard output is not for the
-// command. Images are held by hold, which may be nil.
-func (c *cli) recorded(flags *recordFlags, out, product string, hold *input.Running) (*sample.Recording, collect.Options, *collect.Stats, error) {
+// recorded records what the parsed command line asks for. What is made of it, called product, will be written
+// to where to says: if that is standard output, it is not for the command. Images are held by hold, which may be nil.
+func (c *cli) recorded(flags *recordFlags, to recordTo, product string, hold *input.Running) (*sample.Recording, collect.Options, *collect.Stats, error) {
 	none := collect.Options{}
 	opt, err := flags.options(c.fs.Args())
 	if err != nil {
 		return nil, none, nil, c.usage(err)
 	}
-	if out == "-" && terminal.Is(c.stdout) {
+	if to.file == "-" && terminal.Is(c.stdout) {
 		return nil, none, nil, fail.Errorf(fail.Usage, "%s is not for a terminal; name a file with -o", product)
 	}
+	if !flags.calibrate.dry {
+		if err := c.check(to); err != nil {
+			return nil, none, nil, err
+		}
+	}
 	c.lendStreams(&opt)
-	if out == "-" {
+	if to.file == "-" {
 		opt.Stdout = opt.Stderr
 	}
 	ctx, stop := untilSignal(len(opt.Command) > 0)
@@ -408,11 +418,14 @@ func unread() (stop func()) {
 }
 
 // recordedPprof has a Go program profile itself, and reads that.
-func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration) (*sample.Recording, error) {
+func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration, to recordTo) (*sample.Recording, error) {
 	d = cmp.Or(d, record.PprofTime)
 	u, err := record.PprofURL(address, d)
 	if err != nil {
 		return nil, c.usage(fmt.Errorf("--pprof: %w", err))
+	}
+	if err := c.check(to); err != nil {
+		return nil, err
 	}
 	return record.Pprof(ctx, u, d, c.live(false, nil))
 }

@@ -31,6 +31,7 @@ var quick = map[string]string{
 	"TestAgentOffCPURefused":  "is refused before it samples",
 	"TestOutputDescriptors":   "converts a small recording, as a process",
 	"TestOutputSearchOnly":    "converts a small recording, as a process",
+	"TestRecordToOfOthers":    "is refused before it records, as a process",
 	"TestAlive":               "starts sleep, and ends it",
 	"TestFileSizeLimit":       "runs itself for a moment",
 	"TestRunOf":               "runs a shell for a moment",

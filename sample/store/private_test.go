@@ -57,6 +57,42 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
+// TestCheck: what keeps a store from being written is seen before, and nothing is made by looking.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Join(dir, "store"), filepath.Join(dir, "a", "b", "store"), dir} {
+		if err := Check(path, Options{}); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, filepath.Join(file, "store")} {
+		_, want := CreateDir(path, Options{})
+		if err := Check(path, Options{}); err == nil || want == nil || !errors.Is(err, syscall.ENOTDIR) {
+			t.Errorf("%s: %v; Create says %v", path, err, want)
+		}
+	}
+	store := filepath.Join(dir, "store")
+	if _, err := CreateDir(store, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(store, segmentsDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(store, segmentsDir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(store, Options{}); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("segments that are no directory: %v", err)
+	}
+}
+
 // TestPipes: pipes where files of a store should be do not make anything wait.
 func TestPipes(t *testing.T) {
 	s := open(t)

@@ -139,6 +139,47 @@ func layout(dir string) error {
 	return err
 }
 
+// Check reports what would keep Create from opening the store at a path, and a Store from writing to it, as far as that can be seen
+// without making it. Of a bucket it looks at the address alone.
+func Check(path string, opts Options) error {
+	if s3.Is(path) {
+		_, err := OpenBucket(path, opts)
+		return err
+	}
+	if err := layout(path); err != nil {
+		return err
+	}
+	for _, d := range []string{path, filepath.Join(path, segmentsDir), filepath.Join(path, imagesDir)} {
+		if st, err := os.Stat(d); err == nil && st.Mode().Perm()&^dirMode != 0 && os.Chmod(d, st.Mode()) != nil {
+			return private(d) // which says what is wrong
+		}
+		if err := checkBelow(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBelow makes a file in a directory, or in the one where that is to be made, and removes it.
+func checkBelow(dir string) error {
+	at := filepath.Clean(dir)
+	for {
+		_, err := os.Stat(at)
+		if !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	f, err := os.CreateTemp(at, ".backfeed-")
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return fmt.Errorf("%s: %w", dir, failed.Err)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // CreateDir opens the store in dir, which is made if there is none.
 func CreateDir(dir string, opts Options) (*Dir, error) {
 	if err := layout(dir); err != nil {

@@ -101,6 +101,9 @@ func (j *job) run(ctx context.Context) error {
 			return nil
 		}
 	}
+	if err := j.checkOutputs(); err != nil {
+		return err
+	}
 	if err := j.tryBase(ctx); err != nil {
 		return err
 	}
@@ -394,6 +397,19 @@ func (j *job) keep(s *stage) error {
 		return err
 	}
 	return output.WriteFile(j.under(j.Report), nil, append(text, '\n'))
+}
+
+// checkOutputs sees that what keep makes can be made, before the program is recorded and measured for it.
+func (j *job) checkOutputs() error {
+	if j.opt.DryRun {
+		return nil
+	}
+	for _, path := range []string{j.Output, j.Report} {
+		if err := output.CheckBelow(j.under(path)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (j *job) under(path string) string { return input.Under(j.config.Dir, path)[0] }

@@ -215,6 +215,7 @@ func TestFails(t *testing.T) {
 		{"prints nothing", "run: '{binary} >&2'", "prints nothing to standard output", fail.Usage},
 		{"leaves a process", "run: '{binary}; sleep 600 &'", "left processes", fail.Other},
 		{"dir", "dir: gone", "no directory", fail.Usage},
+		{"report", "report: make.sh/x", "make.sh/x: not a directory", fail.Other},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			key, _, _ := strings.Cut(tt.keys, ":")

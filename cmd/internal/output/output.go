@@ -398,7 +398,7 @@ func stagedAs(base string) string { return base[:min(len(base), 200)] }
 // stage writes a new file beside its place, with the mode of what has the place, and else with that of mode that the user lets
 // files have. The directory of p stays open.
 func stage(p *destination, mode uint32, f func(io.Writer) error) (s *Staged, err error) {
-	tmp := fmt.Sprintf(".%s.%08x.tmp", stagedAs(p.base), rand.Uint32())
+	tmp := p.temporary()
 	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, err
@@ -463,6 +463,62 @@ func writeTo(w io.Writer, f func(io.Writer) error) error {
 		return err
 	}
 	return b.Flush()
+}
+
+// Check reports what would keep Write from making the file path, as far as that can be seen without making it. What has the place
+// is not touched: where a new file would replace it, one is made beside it, and removed.
+func Check(path string) error {
+	if IsStdout(path) {
+		return nil
+	}
+	p, err := findDestination(path)
+	if err != nil {
+		return err
+	}
+	defer p.dir.Close()
+	if err := p.check(); err != nil {
+		return err
+	}
+	if p.replaceable() {
+		return p.checkNew()
+	}
+	if p.fd {
+		return nil // it is open
+	}
+	// A pipe is not opened: that would wait for who reads it.
+	if err := unix.Faccessat(int(p.dir.Fd()), p.base, unix.W_OK, unix.AT_EACCESS); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// CheckBelow is Check of a file whose directory is made with it, if there is none.
+func CheckBelow(path string) error {
+	for {
+		dir := filepath.Dir(path)
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == path {
+			return Check(path)
+		}
+		path = dir
+	}
+}
+
+// checkNew makes a new file beside the place, and removes it.
+func (p *destination) checkNew() error {
+	tmp := p.temporary()
+	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(file.Close(), unix.Unlinkat(int(p.dir.Fd()), tmp, 0)); err != nil {
+		return fmt.Errorf("%s: %w", p.path, err)
+	}
+	return nil
+}
+
+// temporary is a name for a new file beside the place, which Sweep knows.
+func (p *destination) temporary() string {
+	return fmt.Sprintf(".%s.%08x.tmp", stagedAs(p.base), rand.Uint32())
 }
 
 // Append opens a file to append to, which is made if it is not there.

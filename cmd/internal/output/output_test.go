@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -262,6 +264,42 @@ func TestWrite(t *testing.T) {
 	}
 	if st, err := os.Stat(os.DevNull); err != nil || st.Mode().IsRegular() {
 		t.Errorf("%s was replaced: %v, %v", os.DevNull, st, err)
+	}
+}
+
+// TestCheck: what Check says of a path is what Write does, but for the file; and nothing is made or changed by looking.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	old := testtool.Write(t, dir, "old", "as it was")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "taken"), 0o777), os.Symlink("old", filepath.Join(dir, "link")), unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]error{
+		"new": nil, "old": nil, "link": nil, "pipe": nil, "gone/new": fs.ErrNotExist, "old/new": syscall.ENOTDIR, strings.Repeat("n", 300): syscall.ENAMETOOLONG,
+	} {
+		path := filepath.Join(dir, name)
+		if err := Check(path); !errors.Is(err, want) || want != nil && !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if name != "gone/new" {
+			if err := CheckBelow(path); !errors.Is(err, want) {
+				t.Errorf("%s, with its directories: %v, want %v", name, err, want)
+			}
+		}
+	}
+	if err := Check(filepath.Join(dir, "taken")); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("a directory: %v", err)
+	}
+	if err := errors.Join(Check("-"), Check("/dev/stdout"), Check(os.DevNull), CheckBelow(filepath.Join(dir, "a", "b", "new"))); err != nil {
+		t.Error(err)
+	}
+	after, err := os.ReadDir(dir)
+	if err != nil || !slices.EqualFunc(before, after, func(a, b os.DirEntry) bool { return a.Name() == b.Name() }) || testtool.Read(t, old) != "as it was" {
+		t.Errorf("%v; there was %v and is %v, old is %q", err, before, after, testtool.Read(t, old))
 	}
 }
 
