@@ -65,12 +65,18 @@ func (v *callersFlag) String() string { return string(*v) }
 func (v *callersFlag) Type() string   { return "callers" }
 func (*callersFlag) Words() []string  { return []string{"go", "no", "all"} }
 func (v *callersFlag) Set(s string) error {
-	if s != "go" && !isCallers(s) {
+	if !v.Accepts(s) {
 		return fmt.Errorf("want go, no, all or 1 to %d", collect.MaxFrames)
 	}
 	*v = callersFlag(s)
 	return nil
 }
+
+// Accepts has a value that may be left out follow the flag.
+func (*callersFlag) Accepts(s string) bool { return s == "go" || isCallers(s) }
+
+// Program reports whether a value may as well begin the command that is recorded: record --callers go test.
+func (*callersFlag) Program(s string) bool { return s == "go" }
 
 // isCallers reports whether s says how many callers: no, all or a number.
 func isCallers(s string) bool {

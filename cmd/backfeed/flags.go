@@ -67,6 +67,9 @@ func (c *cli) usage(err error) error {
 	if err == nil {
 		err = errors.New("wrong number of arguments: want " + c.operands())
 	}
+	if hint := c.fs.Hint(); hint != "" {
+		err = fmt.Errorf("%w; %s", err, hint)
+	}
 	return fail.Wrap(fail.Usage, fail.Lines(fmt.Errorf("%s: %w", c.cmd.name, err),
 		fmt.Sprintf("usage: %s (`backfeed help %s` says more)", c.cmd.synopsis(), c.cmd.name)))
 }

@@ -222,6 +222,30 @@ func TestNearFlags(t *testing.T) {
 	}
 }
 
+// TestOptional: each value that may be left out may follow its flag; where it was taken for a command, an error says how it is given.
+func TestOptional(t *testing.T) {
+	n := 0
+	eachFlag(t, func(cmd *command, flags *flagset.Set, f *pflag.Flag) {
+		if f.NoOptDefVal == "" || f.Value.Type() == "bool" {
+			return
+		}
+		n++
+		want := "--" + f.Name + "=" + f.NoOptDefVal
+		if got := flags.Joined([]string{"--" + f.Name, f.NoOptDefVal}); len(got) != 1 || got[0] != want {
+			t.Errorf("%s --%s %s: %v", cmd.name, f.Name, f.NoOptDefVal, got)
+		}
+	})
+	if n < 8 {
+		t.Errorf("%d flags have a value that may be left out", n)
+	}
+	const hint = "--callers takes its value as --callers=go"
+	for args, want := range map[string]bool{"record -a --callers go": true, "record -p 1 --callers go -d 8s": true, "record -a --callers ls": false, "record -a go --callers": false} {
+		if code, _, errs := runCLI(t, strings.Fields(args)...); code != exitUsage || strings.Contains(errs, hint) != want {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+	}
+}
+
 // TestJoined: a value that may be left out may follow its flag, where it is one.
 func TestJoined(t *testing.T) {
 	for _, tt := range []struct{ cmd, args, want string }{
@@ -239,6 +263,12 @@ func TestJoined(t *testing.T) {
 		{"layout", "app --fluff --startup=1s 200ms", "app --fluff --startup=1s 200ms"},
 		{"agent", "--keep-images debug", "--keep-images=debug"},
 		{"agent", "--keep-images --retain 3d", "--keep-images --retain 3d"},
+		{"record", "-p 1 --callers all -d 8s", "-p 1 --callers=all -d 8s"},
+		{"record", "--callers 16 prog 16", "--callers=16 prog 16"},
+		{"record", "--callers go test", "--callers go test"},
+		{"agent", "--callers go", "--callers=go"},
+		{"import", "--callers no perf.data", "--callers=no perf.data"},
+		{"merge", "--callers go perf.data", "--callers go perf.data"},
 	} {
 		if got := strings.Join(flagsOf(find(commands, tt.cmd)).Joined(strings.Fields(tt.args)), " "); got != tt.want {
 			t.Errorf("%s %s: %s, want %s", tt.cmd, tt.args, got, tt.want)

@@ -75,9 +75,10 @@ func keepsCallers(fs *flagset.Set) *keptCallers {
 	return &v
 }
 
-func (*keptCallers) Words() []string { return []string{"no", "all"} }
+func (*keptCallers) Words() []string       { return []string{"no", "all"} }
+func (*keptCallers) Accepts(s string) bool { return isCallers(s) }
 func (v *keptCallers) Set(s string) error {
-	if !isCallers(s) {
+	if !v.Accepts(s) {
 		return fmt.Errorf("want no, all or 1 to %d", collect.MaxFrames)
 	}
 	return v.callersFlag.Set(s)

@@ -15,7 +15,8 @@ type Set struct {
 	Warn  func(format string, args ...any) // what takes notices, of an old name of a flag; nil if nothing is parsed
 	Check func() error                     // says, once a command line was read, what is wrong with it as a whole; may be nil
 
-	interspersed bool // flags may follow arguments
+	interspersed bool   // flags may follow arguments
+	unjoined     string // the flag, with the value, of a value that was taken for what follows the flags; "" is none
 }
 
 // New returns a set without flags, of the command of that name.
@@ -125,6 +126,21 @@ func wanted(f *pflag.Flag, err error) string {
 	return err.Error()
 }
 
+// An optional is a value that may be left out: then an argument that follows the flag belongs to it if it is accepted.
+type optional interface{ Accepts(string) bool }
+
+// A program is a value some of which are names of programs, too. Where a command follows the flags, such an argument begins that.
+type program interface{ Program(string) bool }
+
+// Hint says how a value is given that was taken for the beginning of a command; "" if there was none.
+func (fs *Set) Hint() string {
+	if fs.unjoined == "" {
+		return ""
+	}
+	name, _, _ := strings.Cut(fs.unjoined, "=")
+	return name + " takes its value as " + fs.unjoined
+}
+
 // Joined joins flags whose value may be left out with the value that follows them, where it is one:
 // --calibrate 3% means what --calibrate=3% does.
 func (fs *Set) Joined(args []string) []string {
@@ -142,10 +158,16 @@ func (fs *Set) Joined(args []string) []string {
 			i++
 			all = append(all, args[i])
 		default:
-			if v, ok := f.Value.(interface{ accepts(string) bool }); ok && v.accepts(args[i+1]) {
-				i++
-				all[len(all)-1] = arg + "=" + args[i]
+			v, ok := f.Value.(optional)
+			if !ok || !v.Accepts(args[i+1]) {
+				continue
 			}
+			if p, ok := f.Value.(program); ok && p.Program(args[i+1]) && !fs.interspersed {
+				fs.unjoined = arg + "=" + args[i+1]
+				continue
+			}
+			i++
+			all[len(all)-1] = arg + "=" + args[i]
 		}
 	}
 	return all

@@ -84,7 +84,7 @@ func shortSpan(d time.Duration) string {
 	return text
 }
 
-func (s *timeSpan) accepts(text string) bool {
+func (s *timeSpan) Accepts(text string) bool {
 	_, err := ParseTimeSpan(text, s.seconds)
 	return err == nil
 }
@@ -164,7 +164,7 @@ type Share float64
 
 func (s *Share) String() string { return strconv.FormatFloat(100*float64(*s), 'g', 6, 64) + "%" }
 func (s *Share) Type() string   { return "percent" }
-func (s *Share) accepts(text string) bool {
+func (s *Share) Accepts(text string) bool {
 	var v Share
 	return v.Set(text) == nil
 }
@@ -276,7 +276,7 @@ type Choice struct {
 }
 
 func (v *Choice) Words() []string       { return v.Of }
-func (v *Choice) accepts(s string) bool { return slices.Contains(v.Of, s) }
+func (v *Choice) Accepts(s string) bool { return slices.Contains(v.Of, s) }
 func (v *Choice) String() string        { return v.Value }
 func (v *Choice) Type() string          { return "word" }
 func (v *Choice) Set(s string) error {
