@@ -97,6 +97,11 @@ func runProf(c *cli, args []string) error {
 	if other && experiment.Value != "pcsamp" {
 		return c.usage(errors.New("--by and --all-events go with --experiment pcsamp"))
 	}
+	if by.Value == "time" {
+		if err := fs.Refuse("--by time has a line for each slice of time, in their order", "lines"); err != nil {
+			return c.usage(err)
+		}
+	}
 	if slices.Contains(report.ProfSplits, by.Value) {
 		if err := fs.Refuse("--by "+by.Value+" shows all events side by side or that of --event, and infers nothing", "all-events", "model"); err != nil {
 			return c.usage(err)

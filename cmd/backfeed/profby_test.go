@@ -133,6 +133,7 @@ samples  share  cgroup
 		"time": `
 samples  share     from       to  date                      share of the largest
      20  20.0%  0.000 s  0.125 s  2023-11-14T22:13:20.000Z  ############
+      0   0.0%  0.125 s  1.000 s  2023-11-14T22:13:20.125Z
      70  70.0%  1.000 s  1.125 s  2023-11-14T22:13:21.000Z  ########################################
      10  10.0%                                              (unknown)
 `,
@@ -143,6 +144,9 @@ samples  share     from       to  date                      share of the largest
 	}
 	if got, want := must(t, "prof", file, "--by", "cpu", "--format", "csv"), "event,samples,share,process,thread,cpu,cgroup,from,seconds,date,unknown\ncpu-clock,70,0.7,,,1,,,0,,false\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("as CSV:\n%s\nwant:\n%s", got, want)
+	}
+	if code, _, errs := runCLI(t, "prof", file, "--by", "time", "-n", "3"); code != exitUsage || !strings.Contains(errs, "--lines has no effect") {
+		t.Errorf("lines by time: exit code %d: %s", code, errs)
 	}
 	bare := &sample.Recording{}
 	bare.Add(sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"}))

@@ -27,6 +27,7 @@ type ProfSplitRow struct {
 	CPU     *int    `json:"cpu,omitempty"`
 	Cgroup  string  `json:"cgroup,omitempty"`
 	// By time: seconds since the first slice that has samples, length in seconds, and date. It is absent where the recorder had none.
+	// Slices without samples between two that have some are one row, of the length of all of them.
 	From    *float64 `json:"from,omitempty"`
 	Seconds float64  `json:"seconds,omitempty"`
 	Date    string   `json:"date,omitempty"`
@@ -109,7 +110,7 @@ func splitRows[K comparable](n map[K]uint64, compare func(a, b K) int, row func(
 	return rows
 }
 
-// splitByTime returns a row of each slice of time that has samples, the earliest first.
+// splitByTime returns a row of each slice of time that has samples, the earliest first, and one of all between two that have none.
 func splitByTime(counts []*sample.Counts) []ProfSplitRow {
 	length := time.Duration(0)
 	for _, c := range counts {
@@ -125,15 +126,24 @@ func splitByTime(counts []*sample.Counts) []ProfSplitRow {
 	}
 	var rows []ProfSplitRow
 	order := slices.Sorted(maps.Keys(n))
-	for _, s := range order {
-		from := float64(s-order[0]) * length.Seconds()
-		row := ProfSplitRow{Samples: n[s], From: &from, Seconds: length.Seconds()}
-		if ns := s * uint64(length); ns > sample.EarliestDate && ns < math.MaxInt64 {
-			row.Date = time.Unix(0, int64(ns)).UTC().Format("2006-01-02T15:04:05.000Z")
+	for i, s := range order {
+		if i > 0 && s-order[i-1] > 1 {
+			gap := order[i-1] + 1
+			rows = append(rows, timeRow(0, gap-order[0], s-gap, gap, length))
 		}
-		rows = append(rows, row)
+		rows = append(rows, timeRow(n[s], s-order[0], 1, s, length))
 	}
 	return rows
+}
+
+// timeRow is the row of so many samples in slices of a length, of which the first is the one after so many since the first of all.
+func timeRow(samples, after, slices, first uint64, length time.Duration) ProfSplitRow {
+	from := float64(after) * length.Seconds()
+	row := ProfSplitRow{Samples: samples, From: &from, Seconds: float64(slices) * length.Seconds()}
+	if ns := first * uint64(length); ns > sample.EarliestDate && ns < math.MaxInt64 {
+		row.Date = time.Unix(0, int64(ns)).UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	return row
 }
 
 // WriteProfSplit writes the table of ProfSplit.
