@@ -97,6 +97,29 @@ func TestProfOffCPU(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", args, code, errs)
 		}
 	}
+	rec, err := sample.Decode([]byte(testtool.Read(t, with)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unseen := sample.NewCounts(rec.Counts[0].CPU, sample.OffEvent("unknown"))
+	for _, of := range rec.Off[0].Images {
+		for off := range of.At {
+			unseen.AddSample(unseen.Image(of.ID), off, 20_000_000)
+		}
+	}
+	unseen.Lose(sample.LostVDSO, 5917)
+	unseen.Weight = unseen.Delivered() * sample.OffPeriod
+	rec.AddOff(unseen)
+	began := testtool.Write(t, t.TempDir(), "began.bfr", string(rec.Encode()))
+	for event, want := range map[string]int{"off-cpu": exitDone, "off-cpu:unknown": exitNothing} {
+		code, _, errs := runCLI(t, "prof", began, "--event", event, "--experiment", "usertime")
+		if code != want || !strings.Contains(errs, "nobody saw begin") || strings.Contains(errs, "--callers") || strings.Contains(errs, "samples") {
+			t.Errorf("%s without stacks: exit code %d: %s", event, code, errs)
+		}
+		if want == exitDone && !strings.Contains(errs, "30.00 s of 30.01 s used (>99.9%); not used: 5.92 ms vdso (<0.1%)") {
+			t.Errorf("%s: %s", event, errs)
+		}
+	}
 	if text := must(t, "prof", with, "--event", "off-cpu", "--by", "thread"); !strings.Contains(text, "10 s") || !strings.Contains(text, "worker") {
 		t.Errorf("by thread:\n%s", text)
 	}
@@ -116,8 +139,7 @@ func TestProfOffCPU(t *testing.T) {
 		t.Errorf("a part of the time of none: exit code %d: %s", code, errs)
 	}
 	dir := t.TempDir()
-	rec, err := sample.Decode([]byte(testtool.Read(t, with)))
-	if err != nil {
+	if rec, err = sample.Decode([]byte(testtool.Read(t, with))); err != nil {
 		t.Fatal(err)
 	}
 	s, err := store.Create(dir, store.Options{Warn: func(err error) { t.Error(err) }})

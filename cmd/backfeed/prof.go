@@ -221,14 +221,22 @@ const deepStack = 127
 var errNoStacks = fail.Errorf(fail.Nothing, "prof: no sample has a caller: none were recorded, or the program has no frame pointers, by which perf record -g and record find callers, or its images, by which copies of stacks are unwound, "+
 	"are not found; record with backfeed record --callers or perf record --call-graph dwarf, which need no frame pointers")
 
+// noStacks is the error of samples of an event none of which has a caller.
+func noStacks(event string) error {
+	if sample.IsOff(event) {
+		return fail.Errorf(fail.Nothing, "prof: none of the time of %s has a caller: %s; prof without --experiment usertime lists the places", event, report.NoStacksOff)
+	}
+	return errNoStacks
+}
+
 // usertime shows time by call stack, that of proc by caller and callee.
 func (c *cli) usertime(src *input.Session, proc string, lines int, format *flagset.Choice) error {
 	times := src.Profile.CallTimes(src.Recording)
 	doc := report.NewUsertime(src.Profile, times, lines)
 	if doc == nil {
-		return errNoStacks
+		return noStacks(src.Profile.Event.Name)
 	}
-	if blind := doc.Stacks.Blind(); blind != "" {
+	if blind := doc.Stacks.Blind(src.Profile.Event.Name); blind != "" {
 		c.warn("%s", blind)
 	}
 	if proc == "" {
@@ -277,10 +285,10 @@ func (c *cli) ideal(src *input.Session, lines int, inclusive bool, format *flags
 	}
 	doc := report.NewIdeal(src.Profile, x, lines, stacks)
 	if doc == nil {
-		return errNoStacks
+		return noStacks(src.Profile.Event.Name)
 	}
 	if inclusive {
-		if blind := doc.Stacks.Blind(); blind != "" {
+		if blind := doc.Stacks.Blind(src.Profile.Event.Name); blind != "" {
 			c.warn("%s", blind)
 		}
 	}

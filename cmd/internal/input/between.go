@@ -86,8 +86,8 @@ func (s *Session) cut(r *sample.Recording, name string) (*sample.Recording, erro
 	}
 	begins, ends, _ := read.Span()
 	if event := s.opt.Infer.Event; s.waits() {
-		s.notify.Warn("%s: %s of %s of event %s are of the slices of time from %v to %v after the first, each wait of that in which it ended", name,
-			report.Amount(event, read.Samples()), report.Amount(event, all.Samples()), event, time.Duration(begins-first), time.Duration(ends-first))
+		s.notify.Warn("%s: %s of event %s are of the slices of time from %v to %v after the first, each wait of that in which it ended", name,
+			report.Parts(event, read.Samples(), all.Samples()), event, time.Duration(begins-first), time.Duration(ends-first))
 	} else {
 		s.notify.Warn("%s: %d of %d samples were taken in the slices of time from %v to %v after the first sample", name, read.Samples(), all.Samples(), time.Duration(begins-first), time.Duration(ends-first))
 	}

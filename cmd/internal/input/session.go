@@ -183,9 +183,10 @@ func (s *Session) Infer(ctx context.Context) error {
 	if rec.Samples() == 0 && exact != "" {
 		return fail.Errorf(fail.Nothing, "no samples, only exact counts: %s; name a recording of the same program as well", exact)
 	}
-	s.notify.Progress("inferring from %d samples", rec.Samples())
+	from := report.AmountOf(s.opt.Infer.Event, rec.Samples())
+	s.notify.Progress("inferring from %s", from)
 	s.opt.Infer.Progress = func(done, total int) {
-		s.notify.Progress("inferring from %d samples: %d%%", rec.Samples(), 100*done/total)
+		s.notify.Progress("inferring from %s: %d%%", from, 100*done/total)
 	}
 	sampled := rec.ByImage()
 	if s.Named = TakeNamed(rec, s.Open); len(s.Named) > 0 {
@@ -206,7 +207,7 @@ func (s *Session) Infer(ctx context.Context) error {
 	}
 	s.TellImages(rec)
 	if errors.Is(err, infer.ErrNothing) {
-		if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
+		if list := report.LossesOf(s.opt.Infer.Event, rec.Lost(), rec.Samples()); list != "" {
 			s.notify.Warn("not used: %s", list)
 		}
 		err = fail.Wrap(fail.Nothing, err)
@@ -215,10 +216,10 @@ func (s *Session) Infer(ctx context.Context) error {
 		return err
 	}
 	if n := rec.Samples(); s.only != nil && p.Samples.Total < n {
-		s.notify.Warn("%d of %d samples are of %s, and asked for", p.Samples.Total, n, s.only.path)
+		s.notify.Warn("%s are of %s, and asked for", report.Parts(p.Event.Name, p.Samples.Total, n), s.only.path)
 	}
-	if list := report.Losses(p.Samples.Lost, p.Samples.Total); list != "" {
-		s.notify.Warn("%d of %d samples used (%s); not used: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
+	if list := report.LossesOf(p.Event.Name, p.Samples.Lost, p.Samples.Total); list != "" {
+		s.notify.Warn("%s used (%s); not used: %s", report.Parts(p.Event.Name, p.Samples.Used, p.Samples.Total), report.Share(p.Samples.Used, p.Samples.Total), list)
 	}
 	if n := p.Samples.Faulted; n*manyFaults >= p.Samples.Used && n > 0 {
 		s.notify.Warn("%d samples (%s) are time of page faults, by those that were seen: they tell of no executions", n, report.Share(n, p.Samples.Used))

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
@@ -112,6 +113,25 @@ func AmountOf(event string, n uint64) string {
 		return Amount(event, n)
 	}
 	return Integer(n) + " samples"
+}
+
+// Parts prints a part of so many samples of an event, and all of them: "12 of 34 samples", and of time off the processor "1.20 s of
+// 3.40 s", with as many digits as it takes to tell them apart.
+func Parts(event string, part, all uint64) string {
+	if !sample.IsOff(event) {
+		return fmt.Sprintf("%d of %d samples", part, all)
+	}
+	const perSecond = 1e9 / sample.OffPeriod
+	x, y := float64(part)/perSecond, float64(all)/perSecond
+	if part == all || round3(x) != round3(y) {
+		return Amount(event, part) + " of " + Amount(event, all)
+	}
+	for digits := 2; ; digits++ { // with six, any are apart
+		a, b := strconv.FormatFloat(x, 'f', digits, 64), strconv.FormatFloat(y, 'f', digits, 64)
+		if a != b || digits == 6 {
+			return a + " s of " + b + " s"
+		}
+	}
 }
 
 // AmountHead heads a column of amounts.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"backfeed/infer"
@@ -20,14 +21,21 @@ func MostFirst[K comparable, N cmp.Ordered](n map[K]N) []K {
 
 // Losses lists samples that belong to no code, by reason and with their shares of total: "192
 // unmapped (0.2%)"; "" if there are none. Where they matter, it says what to do.
-func Losses(lost map[sample.Loss]uint64, total uint64) string {
+func Losses(lost map[sample.Loss]uint64, total uint64) string { return LossesOf("", lost, total) }
+
+// LossesOf is Losses of samples of an event, which may be time.
+func LossesOf(event string, lost map[sample.Loss]uint64, total uint64) string {
 	var parts, todo []string
 	for _, why := range MostFirst(lost) {
 		n := lost[why]
 		if n == 0 {
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("%d %s (%s)", n, why, Share(n, total)))
+		amount := strconv.FormatUint(n, 10)
+		if sample.IsOff(event) {
+			amount = Amount(event, n)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s (%s)", amount, why, Share(n, total)))
 		if do := lossAdvice[why]; do != "" && float64(n) >= muchLost*float64(total) {
 			todo = append(todo, fmt.Sprintf("%s: %s", why, do))
 		}

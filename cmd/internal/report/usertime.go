@@ -5,6 +5,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/sample"
 )
 
 // A Usertime is what prof --experiment usertime prints as JSON.
@@ -159,10 +160,17 @@ func (doc *Usertime) ButterflyText(w io.Writer, edges []UsertimeEdge, style Styl
 	return doc.Stacks.tell(w, doc.Event, style)
 }
 
+// NoStacksOff is why time off the processor has no stack: it is recorded with whole stacks, whatever was asked for.
+const NoStacksOff = "waits that nobody saw begin (event " + sample.OffCPU + ":unknown), and those whose stack could not be unwound or kept, have their place alone; " +
+	"nothing to do"
+
 // Blind says what lacks where most samples have no caller, so that inclusive samples are next to exclusive ones; "" if nothing does.
-func (s *UsertimeStacks) Blind() string {
+func (s *UsertimeStacks) Blind(event string) string {
 	if 2*s.uncalled <= s.Samples {
 		return ""
+	}
+	if sample.IsOff(event) {
+		return Sprintf(Style{}, "%s of the time has no caller, so that inclusive times are too low: "+NoStacksOff, Share(s.uncalled, s.Samples))
 	}
 	return Sprintf(Style{}, "%s of the samples have no caller, so that inclusive samples are too few: perf record -g and record find callers by frame pointers, and most code is compiled without; "+
 		"record with backfeed record --callers or perf record --call-graph dwarf, which need none, or compile with -fno-omit-frame-pointer", Share(s.uncalled, s.Samples))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"backfeed/infer"
+	"backfeed/sample"
 )
 
 // TestToldEntries: what executions may be off by is said where time alone was sampled, by how many samples there are.
@@ -26,6 +27,28 @@ func TestToldEntries(t *testing.T) {
 	}
 }
 
+// TestParts: time off the processor is said as time, so that a part of it is told from all.
+func TestParts(t *testing.T) {
+	for _, tt := range []struct {
+		event     string
+		part, all uint64
+		want      string
+	}{
+		{"cpu-clock", 12, 34, "12 of 34 samples"},
+		{sample.OffCPU, 82080480, 82086397, "82.08 s of 82.09 s"},
+		{sample.OffCPU + ":runnable", 1_200_000, 3_400_000, "1.20 s of 3.40 s"},
+		{sample.Wall, 5_000_000, 5_000_000, "5 s of 5 s"},
+		{sample.Wall, 22993663, 22993664, "22.993663 s of 22.993664 s"},
+	} {
+		if got := Parts(tt.event, tt.part, tt.all); got != tt.want {
+			t.Errorf("%d of %d of %s: %q, want %q", tt.part, tt.all, tt.event, got, tt.want)
+		}
+	}
+	if got := LossesOf(sample.Wall, map[sample.Loss]uint64{sample.LostVDSO: 5917}, 82086397); got != "5.92 ms vdso (<0.1%)" {
+		t.Error(got)
+	}
+}
+
 // TestBlind: stacks without callers are said to lack them, and how to have them.
 func TestBlind(t *testing.T) {
 	for _, tt := range []struct {
@@ -36,9 +59,13 @@ func TestBlind(t *testing.T) {
 		{UsertimeStacks{Samples: 100, Cut: 100}, ""}, // Go's 8 frames
 		{UsertimeStacks{Samples: 1000, Complete: 41, Cut: 7, Bare: 900, uncalled: 952}, "95.2% of the samples have no caller, "},
 	} {
-		got := tt.s.Blind()
+		got := tt.s.Blind("cpu-clock")
 		if !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") || got != "" && !strings.Contains(got, "record --callers") {
 			t.Errorf("%+v: %q, want %q", tt.s, got, tt.want)
+		}
+		off := tt.s.Blind(sample.OffCPU)
+		if (off == "") != (tt.want == "") || off != "" && (!strings.Contains(off, "off-cpu:unknown") || strings.Contains(off, "record --callers") || strings.Contains(off, "samples")) {
+			t.Errorf("%+v, of time off the processor: %q", tt.s, off)
 		}
 	}
 }
