@@ -297,10 +297,31 @@ func (s *session) attachProcess(pid int, seen map[int]bool) error {
 
 // outOfReach is the error where this user may not look into a process.
 func outOfReach(pid int, err error) error {
-	return &Unavailable{
-		Why: fmt.Sprintf("process %d is out of reach: %v", pid, err),
-		Fix: "Run as its user or as root, or give this program CAP_PERFMON and CAP_SYS_PTRACE",
+	own, _ := os.ReadFile("/proc/self/status")
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	more, fix := reach(string(status), string(own), os.Geteuid() == 0)
+	return &Unavailable{Why: fmt.Sprintf("process %d is out of reach%s: %v", pid, more, err), Fix: fix}
+}
+
+// reach says why a process of that /proc/PID/status may be out of reach of this one, as far as that is seen, and what helps.
+func reach(status, own string, root bool) (why, fix string) {
+	const caps = "CAP_PERFMON and CAP_SYS_PTRACE"
+	has := statusSet(own, "CapEff")
+	switch {
+	case has&(1<<capSysPtrace) == 0:
+		return "", runAs(root, caps)
+	case statusSet(status, "CapPrm")&^statusSet(own, "CapPrm") != 0:
+		return ", as it has capabilities that this one lacks, as an init outside of a container has", "Record it from outside of this container, or give this program all of its capabilities"
 	}
+	return "", "This program has CAP_SYS_PTRACE already: the process is in another user namespace, or a security module protects it; record it from where that runs"
+}
+
+// runAs says who may look into the processes of another user: root, where this is not it without the capabilities of root.
+func runAs(root bool, caps string) string {
+	if root {
+		return "Root without capabilities is not enough: run as its user, or give this program " + caps
+	}
+	return "Run as its user or as root, or give this program " + caps
 }
 
 // openThread opens the events of a thread on each processor: an event that

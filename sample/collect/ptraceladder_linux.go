@@ -74,7 +74,7 @@ func traceRefusal(pid int) *Unavailable {
 	case host.Capabilities&(1<<capSysPtrace) != 0:
 		return nil
 	case uid != os.Getuid() || uid != os.Geteuid():
-		return tracing(fmt.Sprintf("process %d belongs to another user", pid), "Run as its user or as root, or give this program CAP_SYS_PTRACE")
+		return tracing(fmt.Sprintf("process %d belongs to another user", pid), runAs(os.Geteuid() == 0, "CAP_SYS_PTRACE"))
 	case int(owner.Uid) != uid:
 		return tracing(fmt.Sprintf("process %d does not let itself be traced, as programs with privileges of their own do (prctl(2), PR_SET_DUMPABLE)", pid), "Run as root, or give this program CAP_SYS_PTRACE"+goFix(pid))
 	case statusSet(status, "CapPrm")&^statusSet(string(own), "CapPrm") != 0:
