@@ -66,16 +66,16 @@ func pageFaultsIn(rec *sample.Recording, counts []*sample.Counts) *pageFaults {
 	if seen < fewestFaults {
 		return nil
 	}
-	type place struct{ each, faults float64 }
-	var places []place
+	type rate struct{ each, faults float64 }
+	var places []rate
 	var left float64
 	for _, ic := range imagesOf(counts) {
 		for off, n := range f.at[ic.ID.Key()] {
-			places = append(places, place{float64(ic.At[off]) / n, n})
+			places = append(places, rate{float64(ic.At[off]) / n, n})
 			left += faultPart * n
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(places, func(a, b rate) int {
 		return cmp.Or(cmp.Compare(a.each, b.each), cmp.Compare(a.faults, b.faults))
 	})
 	for _, p := range places {
