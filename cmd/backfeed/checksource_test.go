@@ -218,3 +218,36 @@ func TestCheckSourceGo(t *testing.T) {
 		}
 	}
 }
+
+// TestSourceSameName: another command's file of the same name, wherever its name sorts, is not taken for that of the program.
+func TestSourceSameName(t *testing.T) {
+	testtool.Need(t, "go")
+	dir, program := t.TempDir(), filepath.Join(t.TempDir(), "program")
+	testtool.Write(t, dir, "go.mod", "module example.com/program\n\ngo 1.23\n")
+	testtool.Write(t, dir, "main.go", goProgram)
+	for _, sub := range []string{"aa", "zz"} {
+		testtool.Put(t, filepath.Join(dir, sub, "main.go"), "package main\n\nfunc main() {\n}\n")
+	}
+	testtool.Run(t, dir, "go", "build", "-o", program, ".")
+	im, c := openSampled(t, program)
+	for _, b := range proc(t, im, "main.main.func1").Blocks {
+		off, _ := im.OffsetOf(b.Start)
+		c.AddSample(0, off, 1000)
+	}
+	rec := save(t, c)
+	moved := filepath.Join(t.TempDir(), "moved") // the ends of paths have but the name of the file in common
+	if err := os.CopyFS(filepath.Join(moved, "p"), os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	testtool.Put(t, filepath.Join(moved, "main.go"), "package main\n\nfunc main() {\n}\n")
+	for _, tree := range []string{dir, moved} {
+		for name, got := range checkSource(t, rec, tree) {
+			if name != "source tree" && got != "0.0% ok" {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+		if code, out, errs := runCLI(t, "list", "main.main.func1", rec, "--source", tree); code != exitDone || !strings.Contains(out, "if n > 1 {") {
+			t.Errorf("exit code %d, without its source: %s\n%s", code, out, errs)
+		}
+	}
+}

@@ -81,6 +81,7 @@ func runList(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
+	text.Expect(of.Image.Image, of.Result.Proc)
 	doc := report.NewList(src.Profile, x, of)
 	doc.AddEvents(src.Recording, of)
 	err = c.print("-", format, doc, doc.Insts, func(w io.Writer, style report.Style) error { return doc.Text(w, style, &v) })

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,10 @@ type Tree struct {
 // A relocation is where files lay when the program was built, and where they lie
 // below the tree's directory.
 type relocation struct{ from, to string }
+
+func (r relocation) before(o relocation) bool {
+	return cmp.Or(shallower(r.to, o.to), cmp.Compare(r.from, o.from)) < 0
+}
 
 // A declared is a function as debug information tells of it.
 type declared struct {
@@ -82,28 +87,38 @@ func OpenTree(dir string) (*Tree, error) {
 }
 
 // Find returns the file below the directory whose path is the end of a recorded one, or has as its end one that was recorded
-// without a directory to begin at; the longest if there are several.
+// without a directory to begin at; of several the longest, then the one with the fewest directories.
 func (t *Tree) Find(recorded string) (rel string, ok bool) {
 	recorded = path.Clean(recorded)
-	longest := 0
-	for _, r := range t.byName[path.Base(recorded)] {
-		if n := commonEnd(recorded, r); n > longest && (n == len(r) || n == len(recorded)) {
-			rel, longest = r, n
-		}
+	found, _ := t.nearest(recorded, func(r string, n int) bool { return n == len(r) || n == len(recorded) })
+	if len(found) == 0 {
+		return "", false
 	}
-	return rel, longest > 0
+	return found[0], true
 }
 
-// nearest returns the file below the directory whose path has the longest end in
-// common with a recorded one, and what that says of where files were.
-func (t *Tree) nearest(recorded string) (string, relocation) {
-	best, longest := "", 0
+// anyFile lets nearest return all files.
+func anyFile(string, int) bool { return true }
+
+// nearest returns the files below the directory whose paths have the longest end in common with a recorded one, of those
+// that suit, and its length: those with the fewest directories first, which are equally likely by their names.
+func (t *Tree) nearest(recorded string, suits func(rel string, common int) bool) (rels []string, longest int) {
 	for _, rel := range t.byName[path.Base(recorded)] {
-		if n := commonEnd(recorded, rel); n > longest {
-			best, longest = rel, n
+		switch n := commonEnd(recorded, rel); {
+		case n == 0 || n < longest || !suits(rel, n):
+		case n > longest:
+			rels, longest = []string{rel}, n
+		default:
+			rels = append(rels, rel)
 		}
 	}
-	return best, relocation{recorded[:len(recorded)-longest], best[:len(best)-longest]}
+	slices.SortFunc(rels, shallower)
+	return rels, longest
+}
+
+// shallower orders paths, those with the fewest directories first.
+func shallower(a, b string) int {
+	return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
 }
 
 // commonEnd returns the length of the last path elements that a and b share.
@@ -116,16 +131,28 @@ func commonEnd(a, b string) int {
 	return max(0, n-len("/"))
 }
 
-// file returns the file that a recorded path of the program's own is now, nil if it is
-// gone. Moved files are still found by the names that they have in C; in Go, the
-// names of their functions are others.
-func (t *Tree) file(recorded string) *file {
-	rel := t.own.to + strings.TrimPrefix(recorded, t.own.from)
-	if f := t.read(rel); f != nil || strings.HasSuffix(recorded, ".go") {
+// file returns the file that has a frame's function, or would have it: nil if it is gone. It is recorded as name, which is of
+// the program's own. Moved files are still found by the names that they have in C; in Go, the names of their functions are others.
+func (t *Tree) file(name string, fr image.Frame) *file {
+	rel := t.own.to + strings.TrimPrefix(name, t.own.from)
+	if f := t.read(rel); f != nil || strings.HasSuffix(name, ".go") {
 		return f
 	}
-	rel, _ = t.nearest(recorded)
-	return t.read(rel)
+	var first *file
+	rels, _ := t.nearest(name, anyFile)
+	for _, rel := range rels {
+		f := t.read(rel)
+		if f == nil {
+			continue
+		}
+		if _, _, ok := f.function(fr); ok {
+			return f
+		}
+		if first == nil {
+			first = f
+		}
+	}
+	return first
 }
 
 // read reads a file below the directory; nil if there is none.
@@ -173,43 +200,51 @@ func placesOf(im *image.Image, id sample.ImageID, rec *sample.Recording, event s
 // the nearest files have are of lines in files that lay below one directory; most
 // samples of such files, if these have no function that was sampled.
 func (t *Tree) locate(places []sampledPlace) {
-	var files, functions relocations
+	files, functions := relocations{}, relocations{}
 	for _, p := range places {
 		for _, fr := range p.frames {
 			d := declared{fr.Func, fr.StartLine}
 			if !slices.Contains(t.seen[d], fr.File) {
 				t.seen[d] = append(t.seen[d], fr.File)
 			}
-			rel, moved := t.nearest(fr.File)
-			f := t.read(rel)
-			if f == nil {
-				continue
-			}
-			files.add(moved, p.samples)
-			if _, _, ok := f.function(fr); ok {
-				functions.add(moved, p.samples)
+			rels, n := t.nearest(fr.File, anyFile)
+			for _, rel := range rels {
+				f := t.read(rel)
+				if f == nil {
+					continue
+				}
+				moved := relocation{fr.File[:len(fr.File)-n], rel[:len(rel)-n]}
+				files[moved] += p.samples
+				if _, _, ok := f.function(fr); ok {
+					functions[moved] += p.samples
+				}
 			}
 		}
 	}
-	if t.own = functions.most; len(functions.samples) == 0 {
-		t.own = files.most
+	if t.own = functions.most(); len(functions) == 0 {
+		t.own = files.most()
 	}
 }
 
-// relocations knows the one with the most samples.
-type relocations struct {
-	samples map[relocation]uint64
-	most    relocation
-}
+// relocations have samples each.
+type relocations map[relocation]uint64
 
-func (rs *relocations) add(r relocation, n uint64) {
-	if rs.samples == nil {
-		rs.samples = map[relocation]uint64{}
+// most returns the one with the most samples. Of several to which files of one directory may have moved, it is the one with
+// the fewest directories that has at least half of the samples: further down lie copies of files, which need not have been edited,
+// and other programs, whose files have the same names.
+func (rs relocations) most() (most relocation) {
+	for r, n := range rs {
+		if c := cmp.Compare(n, rs[most]); c > 0 || c == 0 && r.before(most) {
+			most = r
+		}
 	}
-	rs.samples[r] += n
-	if rs.samples[r] > rs.samples[rs.most] {
-		rs.most = r
+	n := rs[most]
+	for r := range rs {
+		if r.from == most.from && rs[r] >= n-rs[r] && r.before(most) {
+			most = r
+		}
 	}
+	return most
 }
 
 // fateOf says what has become of the source of an inlined stack: the worst of its
@@ -225,7 +260,7 @@ func (t *Tree) fateOf(frames []image.Frame) Fate {
 }
 
 func (t *Tree) fate(fr image.Frame) Fate {
-	f := t.file(fr.File)
+	f := t.file(fr.File, fr)
 	if f == nil {
 		return FileGone
 	}
@@ -250,7 +285,7 @@ func (t *Tree) fate(fr image.Frame) Fate {
 // elsewhere reports whether another file that has lines of a function declares it.
 func (t *Tree) elsewhere(fr image.Frame) bool {
 	for _, name := range t.seen[declared{fr.Func, fr.StartLine}] {
-		if f := t.file(name); name != fr.File && f != nil {
+		if f := t.file(name, fr); name != fr.File && f != nil {
 			if _, _, ok := f.function(fr); ok {
 				return true
 			}

@@ -40,17 +40,18 @@ func NewPlaces(dirs []string) (*Places, error) {
 	return p, nil
 }
 
-// of returns the name of a file; false if it is left out.
+// of returns the name of a file; false if it is left out. Of several directories that is taken where more of its path is.
 func (p *Places) of(file string) (string, bool) {
 	if len(p.trees) == 0 {
 		return file, file != "" && !strings.HasPrefix(file, "<") // compilers make some up
 	}
+	best := ""
 	for _, t := range p.trees {
-		if rel, ok := t.Find(file); ok {
-			return rel, true
+		if rel, ok := t.Find(file); ok && min(len(rel), len(file)) > min(len(best), len(file)) {
+			best = rel
 		}
 	}
-	return "", false
+	return best, best != ""
 }
 
 // A lineAt is a line of a file.

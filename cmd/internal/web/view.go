@@ -398,9 +398,12 @@ func (v *View) SetSource(text *source.Text) {
 // explain returns the explanation of one procedure.
 func (v *View) explain(p *viewed) *explain.Explanation { return v.x.Explain(p.ip, p.r) }
 
-// sourceLines returns a reader of the lines of source files that debug information names,
+// sourceLines returns a reader of the lines of source files that debug information names for a procedure,
 // and what says which of them are not shown.
-func (v *View) sourceLines() (line func(file string, line int) (string, bool), notes func() []string) {
+func (v *View) sourceLines(p *viewed) (line func(file string, line int) (string, bool), notes func() []string) {
+	v.sources.Lock()
+	v.source.Expect(p.ip.Image, p.r.Proc)
+	v.sources.Unlock()
 	var missing []string
 	line = func(file string, line int) (string, bool) {
 		v.sources.Lock()
@@ -457,7 +460,7 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func
 	var source func(file string, line int) (string, bool)
 	notes := func() []string { return nil }
 	if v.source != nil {
-		source, notes = v.sourceLines()
+		source, notes = v.sourceLines(p)
 		code.Text = func(file string, line int) string { text, _ := source(file, line); return text }
 	}
 	causes := ranges("shares of the cycles of "+p.row.Name, report.Causes(&e.Summary), nil)
