@@ -422,7 +422,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		var sum Sum
 		for range 2 {
-			if err := sum.Decode(b); err != nil {
+			if _, err := sum.Decode(b); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -502,7 +502,7 @@ func BenchmarkSum(b *testing.B) {
 		var sum Sum
 		for range 8 {
 			for _, file := range files {
-				if err := sum.Decode(file); err != nil {
+				if _, err := sum.Decode(file); err != nil {
 					b.Fatal(err)
 				}
 			}

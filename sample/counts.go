@@ -755,6 +755,13 @@ func (r *Recording) Samples() uint64 {
 	return n
 }
 
+// Empty reports whether nothing was seen in r: there are no samples, no time off the processor and no counts that were observed.
+func (r *Recording) Empty() bool {
+	return r.Samples() == 0 && len(r.Off) == 0 && !slices.ContainsFunc(r.Counts, func(c *Counts) bool {
+		return slices.ContainsFunc(c.Images, func(ic *ImageCounts) bool { return len(ic.Counted)+len(ic.Probed) > 0 })
+	})
+}
+
 // Delivered returns the number of samples of all events that the kernel did not drop.
 func (r *Recording) Delivered() uint64 {
 	var n uint64

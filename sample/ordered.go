@@ -318,14 +318,18 @@ type Sum struct {
 // none is gone through for each of many that are small beside it.
 type runs struct{ parts []*ordered }
 
-// Decode adds a recording in its stored form. After an error, which is that of the function Decode, the sum is as before.
-func (s *Sum) Decode(b []byte) error {
+// Decode adds a recording in its stored form, and reports whether that is Empty. After an error, which is that of the function
+// Decode, the sum is as before.
+func (s *Sum) Decode(b []byte) (empty bool, err error) {
 	r, err := newDecoder(b).recording()
 	if err != nil {
-		return err
+		return false, err
 	}
+	empty = len(r.off) == 0 && !slices.ContainsFunc(r.counts, func(o *ordered) bool {
+		return o.head.Total > 0 || slices.ContainsFunc(o.byImage, func(p places) bool { return len(p.counted)+len(p.probed) > 0 })
+	})
 	s.add(r)
-	return nil
+	return empty, nil
 }
 
 // Add adds r, whose Counts pass Check. It takes over what r has.

@@ -25,10 +25,10 @@ func TestSum(t *testing.T) {
 				continue
 			}
 			file := r.Encode()
-			if err := sum.Decode(file); err != nil {
+			if _, err := sum.Decode(file); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if err := sum.Decode(file[:len(file)-1]); !errors.Is(err, ErrFormat) {
+			if _, err := sum.Decode(file[:len(file)-1]); !errors.Is(err, ErrFormat) {
 				t.Fatalf("seed %d: of a file that is cut off: %v", seed, err)
 			}
 		}

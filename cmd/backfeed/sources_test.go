@@ -203,3 +203,39 @@ func heapProfile(t *testing.T) []byte {
 	}
 	return b.Bytes()
 }
+
+// TestSourceIdle: of several sources, it is said which one has no samples, whatever reads them, and all else goes on.
+func TestSourceIdle(t *testing.T) {
+	dir := t.TempDir()
+	var b bytes.Buffer
+	idle := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+		PeriodType: &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 10000000,
+	}
+	if err := idle.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	testtool.Write(t, dir, "idle.pprof", b.String())
+	testtool.Write(t, dir, "idle.bfr", string((&sample.Recording{}).Encode()))
+	t.Chdir(dir)
+	rec := recording(t, dir, "own", sample.ImageID{Path: "/nowhere"})
+	for _, command := range []string{"images", "stats", "merge -o out", "merge --normalise -o out2"} {
+		for _, name := range []string{"idle.pprof", "idle.bfr"} {
+			// stats compares its sources: one without samples is an error.
+			code, _, errs := runCLI(t, append(strings.Fields(command), rec, name)...)
+			if want := name + ": no samples"; strings.Count(errs, want) != 1 || strings.Count(errs, ": no samples") != 1 || (code == exitDone) != (command != "stats") {
+				t.Errorf("%s: exit code %d, want %q once: %s", command, code, want, errs)
+			}
+		}
+	}
+	many := []string{"images", rec}
+	for range 12 {
+		many = append(many, "idle.bfr")
+	}
+	if code, _, errs := runCLI(t, many...); code != exitDone || !strings.Contains(errs, "more of 13 sources have no samples") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if code, _, errs := runCLI(t, "images", rec); code != exitDone || strings.Contains(errs, "no samples") {
+		t.Errorf("exit code %d of one source: %s", code, errs)
+	}
+}

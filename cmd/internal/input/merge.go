@@ -122,12 +122,13 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 	var parts []*sample.Recording // with Normalise, which compares them
 	var weights []float64
 	var all sum
+	var idle idle
 	var bad error
 	for _, source := range sources {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		before := len(s.truths)
+		before, beside := len(s.truths), s.beside()
 		into := &all
 		if source.Weight != 1 || how.Normalise || s.opt.Between.String() != "" {
 			into = nil
@@ -138,6 +139,9 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 		}
 		for i := range s.truths[before:] {
 			s.truths[before+i].weight = source.Weight
+		}
+		if err == nil {
+			idle.note(source.Path, s.beside() == beside && (rec == nil && all.empty || rec != nil && rec.Empty()))
 		}
 		switch {
 		case err == nil && rec == nil: // it is added
@@ -160,6 +164,7 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 	if !all.any {
 		return nil, fail.Errorf(fail.Nothing, "merge: no source is left: %w", bad)
 	}
+	idle.tell(s.notify)
 	return s.withCounted(&all)
 }
 
@@ -195,7 +200,9 @@ func (s *Session) readAged(ctx context.Context, path string, halfLife time.Durat
 // ReadSets reads each path as a set of its own; with epochs, each stretch of time of stores.
 func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]*compare.Set, error) {
 	var sets []*compare.Set
+	var idle idle
 	for _, path := range paths {
+		before := len(sets)
 		if epochs && path != "-" && store.Is(path) {
 			err := s.eachEpoch(path, func(e, _ sample.Epoch, rec *sample.Recording) {
 				if rec.Samples() > 0 {
@@ -205,14 +212,17 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 			if err != nil {
 				return nil, err
 			}
+			idle.note(path, len(sets) == before)
 			continue
 		}
 		rec, err := s.read(ctx, []string{path})
 		if err != nil {
 			return nil, err
 		}
+		idle.note(path, false) // that is an error
 		sets = append(sets, &compare.Set{Name: Name(path), Recording: rec})
 	}
+	idle.tell(s.notify)
 	return sets, nil
 }
 

@@ -32,11 +32,13 @@ import (
 // read adds up the samples of all paths.
 func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, error) {
 	var sum sum
+	var idle idle
 	for _, path := range paths {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		s.notify.Progress("reading %s", Name(path))
+		before := s.beside()
 		r, err := s.readSource(ctx, path, nil)
 		if err == nil {
 			r, err = s.cut(r, Name(path))
@@ -44,6 +46,7 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 		if err != nil {
 			return nil, err
 		}
+		idle.note(path, r.Empty() && s.beside() == before)
 		sum.add(r)
 		s.Starts = append(s.Starts, startsIn(r))
 	}
@@ -56,12 +59,14 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 		if r, err = r.Waits(s.opt.Infer.Event); err != nil {
 			return nil, fail.Errorf(fail.Nothing, "%s: %w", strings.Join(Names(paths), ", "), err)
 		}
+		idle.tell(s.notify)
 		return r, nil
 	}
 	if s.Calls != nil {
 		if r.Samples() > 0 {
 			return nil, fail.Errorf(fail.Nothing, "%s: some sources have functions and lines alone, which do not add up with samples that have addresses: read one kind at a time", strings.Join(Names(paths), ", "))
 		}
+		idle.tell(s.notify)
 		return r, nil
 	}
 	if r.Samples() == 0 && len(r.Off) > 0 {
@@ -70,7 +75,42 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 	if r.Samples() == 0 && report.Observed(r.Observed(nil)) == "" {
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(Names(paths), ", "))
 	}
+	idle.tell(s.notify)
 	return r, nil
+}
+
+// An idle knows which of several sources have nothing in them: alone, that is an error, and beside others easily missed.
+type idle struct {
+	of    int // sources
+	paths []string
+}
+
+func (i *idle) note(path string, empty bool) {
+	if i.of++; empty {
+		i.paths = append(i.paths, path)
+	}
+}
+
+// tell names those that have nothing, of several.
+func (i *idle) tell(notify report.Notify) {
+	if i.of < 2 {
+		return
+	}
+	for _, path := range i.paths[:min(len(i.paths), mostTold)] {
+		notify.Warn("%s: no samples", Name(path))
+	}
+	if more := len(i.paths) - mostTold; more > 0 {
+		notify.Warn("%d more of %d sources have no samples", more, i.of)
+	}
+}
+
+// beside returns how much was read that recordings do not have: exact counts, and samples that have names alone.
+func (s *Session) beside() uint64 {
+	n := uint64(len(s.truths))
+	if s.Calls != nil {
+		n += s.Calls.Samples
+	}
+	return n
 }
 
 // waits reports whether time off the processor is what is asked for.
@@ -78,9 +118,10 @@ func (s *Session) waits() bool { return sample.IsOff(s.opt.Infer.Event) }
 
 // A sum adds recordings up as they are read, so that no more than one is held beside it.
 type sum struct {
-	one *sample.Recording // as it was read, while there are no others; nil if there are, or none
-	all sample.Sum
-	any bool
+	one   *sample.Recording // as it was read, while there are no others; nil if there are, or none
+	all   sample.Sum
+	any   bool
+	empty bool // what was decoded last
 }
 
 // add adds r, which nobody else has, as Merge returns it, whatever it was read from.
@@ -103,10 +144,11 @@ func (s *sum) addOne() {
 // decode adds a stored recording.
 func (s *sum) decode(b []byte) error {
 	s.addOne()
-	if err := s.all.Decode(b); err != nil {
+	empty, err := s.all.Decode(b)
+	if err != nil {
 		return err
 	}
-	s.any = true
+	s.any, s.empty = true, empty
 	return nil
 }
 
