@@ -699,9 +699,13 @@ func (d *decoder) recording() (*stored, error) {
 		d.Fail(0, "magic")
 	}
 	d.Note("magic")
+	ours := d.Err == nil
 	sum := d.Bytes(4, "checksum")
 	if d.Err == nil && binary.LittleEndian.Uint32(sum) != wire.Checksum(d.B[d.Off:]) {
 		d.Fail(len(magic), "checksum")
+	}
+	if ours && d.Err != nil {
+		d.Err = fmt.Errorf("%w, broken off or changed since it was written", d.Err)
 	}
 	d.Note("checksum")
 	r := &stored{}

@@ -93,6 +93,7 @@ func TestSources(t *testing.T) {
 		bad  map[string][]byte
 	}{
 		{"recording", own, map[string][]byte{
+			"cut in the magic":      own[:3],
 			"magic alone":           own[:4],
 			"cut in the checksum":   own[:6],
 			"cut after it":          own[:8],
@@ -172,6 +173,10 @@ func TestSources(t *testing.T) {
 			shape := regexp.MustCompile(`^backfeed: ` + regexp.QuoteMeta(path) + `: [^\n]+\n$`)
 			if code != exitNothing || !shape.MatchString(stderr) || out != "" {
 				t.Errorf("%s, %s: exit code %d, printed %q, message %q", kind.name, name, code, out, stderr)
+			}
+			says := regexp.MustCompile("broken off|[cC]ut off|left of|truncated")
+			if strings.HasPrefix(name, "cut") && (kind.name == "recording" || kind.name == "perf.data" || kind.name == "pprof") && !says.MatchString(stderr) {
+				t.Errorf("%s, %s: %s: want what it likely is", kind.name, name, stderr)
 			}
 			t.Logf("%s, %s: %s", kind.name, name, strings.TrimPrefix(stderr, "backfeed: "+path+": "))
 		}

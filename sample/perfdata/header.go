@@ -70,7 +70,7 @@ func (c *cursor) span(what string) span { return span{c.u64(what), c.u64(what), 
 // inside reports whether a section is within a file of that size.
 func (sp span) inside(size int64) error {
 	if sp.off > uint64(size) || sp.size > uint64(size)-sp.off {
-		return fmt.Errorf("offset %#x: %s: %d bytes, past the end of the file at %#x: %w", sp.off, sp.what, sp.size, size, ErrFormat)
+		return fmt.Errorf("offset %#x: %s: %d bytes, past the end of the file at %#x: %w, broken off or changed since it was written", sp.off, sp.what, sp.size, size, ErrFormat)
 	}
 	return nil
 }

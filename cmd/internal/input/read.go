@@ -201,6 +201,8 @@ func (s *Session) readSource(ctx context.Context, path string, into *sum) (*samp
 	switch {
 	case errors.As(err, &disk):
 		return nil, fmt.Errorf("%s: %w", name, disk.Err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, fail.Errorf(fail.Nothing, "%s: %w, broken off or changed since it was written", name, err)
 	case err != nil: // the bytes are to blame
 		return nil, fail.Errorf(fail.Nothing, "%s: %w", name, err)
 	}
@@ -395,6 +397,8 @@ func unknown(head []byte) error {
 		return errors.New("empty file: was the recording broken off?")
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
 		return errors.New("an ELF image, not a recording of one")
+	case string(head) == "bfr":
+		return errors.New("the first bytes of a backfeed recording, and no more: was it broken off?")
 	case bytes.HasPrefix(head, []byte("bfr")):
 		return errors.New("a backfeed recording of a version that this backfeed does not know")
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
