@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -65,7 +66,12 @@ func WriteImages(w io.Writer, rows []ImageRow, total uint64, style Style) error 
 	if walked {
 		columns = append(columns, Right("walked"))
 	}
-	t := NewTable(append(columns, Left("state"), Left("build ID").Drop(1), Paths("image").Main())...)
+	columns = append(columns, Left("state"), Left("build ID").Drop(1), Paths("image").Main())
+	elsewhere := slices.ContainsFunc(rows, func(r ImageRow) bool { return r.elsewhere() != "" })
+	if elsewhere {
+		columns = append(columns, Paths("found at"))
+	}
+	t := NewTable(columns...)
 	for _, r := range rows {
 		state, name := r.State, r.Path
 		if r.Lost != "" {
@@ -81,7 +87,19 @@ func WriteImages(w io.Writer, rows []ImageRow, total uint64, style Style) error 
 		if walked {
 			cells = append(cells, Integer(uint64(r.Walked)))
 		}
-		t.Row(append(cells, state, r.BuildID, name)...)
+		cells = append(cells, state, r.BuildID, name)
+		if elsewhere {
+			cells = append(cells, r.elsewhere())
+		}
+		t.Row(cells...)
 	}
 	return t.Print(w, style)
+}
+
+// elsewhere is the file that is used of an image, if that is not the one at the recorded path, which may be another build.
+func (r *ImageRow) elsewhere() string {
+	if r.File == strings.TrimSuffix(r.Path, " (deleted)") {
+		return ""
+	}
+	return r.File
 }
