@@ -38,11 +38,12 @@ func TestPageFaultsIn(t *testing.T) {
 		{"watched beside the timer", []*sample.Counts{with(counts("cpu-clock", "ns", at), faults)}, 0.2, map[sample.Offset]uint64{0x10: 200, 0x20: 40, 0x30: 120, 0x40: 0}},
 		{"an event of perf's", []*sample.Counts{counts("cpu-clock", "ns", at), counts("page-faults:u", "events", faults)}, 0.2, map[sample.Offset]uint64{0x10: 200, 0x30: 120, 0x40: 0}},
 		{"both: those beside the timer", []*sample.Counts{with(counts("cpu-clock", "ns", at), faults), counts("page-faults", "events", at)}, 0.2, map[sample.Offset]uint64{0x10: 200, 0x40: 0}},
+		{"told of one of two machines", []*sample.Counts{with(counts("cpu-clock", "ns", at), faults), counts("cpu-clock", "ns", at)}, 0.2, map[sample.Offset]uint64{0x10: 200, 0x40: 0}},
 		{"too few", []*sample.Counts{with(counts("cpu-clock", "ns", at), few)}, 0, nil},
 		{"no timer", []*sample.Counts{counts("cycles", "cycles", at), counts("page-faults", "events", faults)}, 0, nil},
 		{"faults where no sample is", []*sample.Counts{counts("cpu-clock", "ns", map[sample.Offset]uint64{0x50: 100}), counts("page-faults", "events", faults)}, 0, nil},
 	} {
-		f := pageFaultsIn(&sample.Recording{Counts: tt.of}, tt.of[:1])
+		f := pageFaultsIn(&sample.Recording{Counts: tt.of}, timers(tt.of))
 		if f == nil != (tt.each == 0) || f != nil && !near(f.each, tt.each, 1e-9) {
 			t.Errorf("%s: %+v, want %g samples for each", tt.name, f, tt.each)
 		}
@@ -55,6 +56,16 @@ func TestPageFaultsIn(t *testing.T) {
 	if n := (*pageFaults)(nil).brought(app, 0x10, 5); n != 0 {
 		t.Errorf("where no faults are known, %d samples are theirs", n)
 	}
+}
+
+// timers are those counts that are inferred from: of the event of the first.
+func timers(all []*sample.Counts) (of []*sample.Counts) {
+	for _, c := range all {
+		if c.Event == all[0].Event {
+			of = append(of, c)
+		}
+	}
+	return of
 }
 
 // TestFaultsTellNothing: samples of page faults make no executions, and others the less sure, the more they were.

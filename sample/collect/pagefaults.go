@@ -8,9 +8,9 @@ import (
 )
 
 // Where a page fault takes long, samples of a timer pile up at the instructions that fault: on a guest of PVM, whose host looks at each
-// change of page tables, it takes the program 7 us and the kernel as long, and half of the samples of a Python that does nothing are there.
-// They say nothing of how often code runs. So there faults are sampled beside the timer, each of them, in windows that are
-// the shorter the more faults there are: about as many as will do to tell where the timer's samples are of faults.
+// change of page tables, that is 14 us, all of it sampled there as the kernel holds interrupts up, and half of the samples of a Python that does nothing are there.
+// They say nothing of how often code runs. So there faults are sampled beside the timer, each of them, in windows with pauses between that are
+// the longer the more faults there are: about as many as will do to tell where the timer's samples are of faults.
 const (
 	faultTries  = 32 // pages that are touched to find out
 	faultWindow = 5 * time.Millisecond
