@@ -426,7 +426,7 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, part float64, 
 	hits := make([]hit, 0, len(ic.At))
 	for off, n := range ic.At {
 		if a, ok := im.AddrOf(off); ok {
-			hits = append(hits, hit{a, n, ip.Faulted(off), ip.faults.seen(ic.ID, off)})
+			hits = append(hits, hit{a, n, ip.faults.brought(ic.ID, off, n), ip.faults.seen(ic.ID, off)})
 		} else {
 			p.lose(LostNoProc, n)
 		}

@@ -118,6 +118,9 @@ func (ip *ImageProfile) FaultsTold() bool { return ip.faults != nil }
 
 // Faulted returns how many of the samples at a place are taken for those of page faults: time of the way into the kernel and back.
 func (ip *ImageProfile) Faulted(off sample.Offset) uint64 {
+	if ip.faults == nil {
+		return 0
+	}
 	return ip.faults.brought(ip.ID, off, ip.Counts.At[off])
 }
 

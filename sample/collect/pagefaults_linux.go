@@ -123,9 +123,9 @@ func (w *faultWatch) stop() float64 {
 }
 
 // faultEvents sample page faults on all processors beside a sampler's timer, one in so many that there are about as many samples
-// as of time. nil samples none.
+// as of time. The zero value samples none.
 type faultEvents struct {
-	events cpuEvents
+	cpuEvents
 	looked time.Time
 	seen   uint64 // faults of the machine by then
 }
@@ -133,16 +133,15 @@ type faultEvents struct {
 const (
 	faultPeriod    = 8 // until it is known how many faults there are
 	faultPaceEvery = time.Second
-	faultSpread    = 0.3 // how far the period is drawn up and down, so that it keeps no step with a loop of processes
 )
 
 // watchesFaults reports whether page faults are to be sampled beside the sampler's events.
 func (s *sampler) watchesFaults() bool {
-	return !s.opt.Tick && len(s.kinds) == 1 && s.kinds[0].unit == "ns" && dearFaults() && try(faultAttr(nil), -1, s.cpus[0]) == nil
+	return !s.opt.Tick && len(s.kinds) == 1 && s.kinds[0].unit == "ns" && dearFaults() && try(faultAttr(&faultsBeside), -1, s.cpus[0]) == nil
 }
 
-func faultAttr(*perfEvent) *unix.PerfEventAttr {
-	return faultsBeside.attr(unix.PerfEventAttr{
+func faultAttr(w *perfEvent) *unix.PerfEventAttr {
+	return w.attr(unix.PerfEventAttr{
 		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample: faultPeriod, Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_PERIOD,
 		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
@@ -150,59 +149,32 @@ func faultAttr(*perfEvent) *unix.PerfEventAttr {
 	})
 }
 
-// openFaults has p run at page faults on those processors; nil if that is not to be had.
-func openFaults(p *ebpf.Program, cpus []int) *faultEvents {
-	f := &faultEvents{events: newCPUEvents([]perfEvent{faultsBeside}, faultAttr, p), looked: time.Now(), seen: machineFaults()}
+// begin has p run at page faults on those processors; there are none if that is not to be had.
+func (f *faultEvents) begin(p *ebpf.Program, cpus []int) {
+	*f = faultEvents{cpuEvents: newCPUEvents([]perfEvent{faultsBeside}, faultAttr, p), looked: time.Now(), seen: machineFaults()}
 	for _, cpu := range cpus {
-		if !f.add(cpu) {
+		if f.open(cpu) != nil {
 			f.close()
-			return nil
+			return
 		}
 	}
-	return f
-}
-
-// add samples on one more processor, and reports whether it can.
-func (f *faultEvents) add(cpu int) bool {
-	if f == nil {
-		return true
-	}
-	if f.events.open(cpu) != nil {
-		return false
-	}
-	return f.events.enable(len(f.events.fds[0])-1) == nil
-}
-
-func (f *faultEvents) drop(i int) {
-	if f != nil {
-		f.events.drop(i)
+	if f.enable(0) != nil {
+		f.close()
 	}
 }
 
-func (f *faultEvents) disable() error {
-	if f == nil {
-		return nil
-	}
-	return f.events.disable()
-}
-
-func (f *faultEvents) close() {
-	if f != nil {
-		f.events.close()
-	}
-}
-
-// step sets the period by how many faults there were of late, if it is time to, where the timer takes hz samples in a second on each processor.
+// step sets the period by how many faults there were of late, if it is time to, where the timer takes hz samples in a second on each
+// processor. It is drawn as those of the timer are, so that it keeps no step with a loop of processes.
 func (f *faultEvents) step(now time.Time, hz int) {
-	if f == nil || now.Sub(f.looked) < faultPaceEvery {
+	if len(f.fds) == 0 || now.Sub(f.looked) < faultPaceEvery {
 		return
 	}
 	seen := machineFaults()
 	rate := float64(seen-f.seen) / now.Sub(f.looked).Seconds()
 	f.looked, f.seen = now, seen
-	for i := range f.events.fds[0] {
-		of := rate / float64(len(f.events.fds[0])*faultRate*hz)
-		f.events.setPeriod(i, 0, uint64(max(1, of*(1-faultSpread+2*faultSpread*rand.Float64()))))
+	of := rate / float64(len(f.fds[0])*faultRate*hz)
+	for i := range f.fds[0] {
+		f.setPeriod(i, 0, uint64(max(1, drawRate(of, rand.Float64()))))
 	}
 }
 

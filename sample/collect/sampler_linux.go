@@ -47,8 +47,8 @@ type sampler struct {
 	// Changed by System.tend alone, under System.mu.
 	cpus   []int // that are sampled
 	events cpuEvents
-	pace   *pace        // nil without a timer
-	faults *faultEvents // nil if page faults are not sampled beside
+	pace   *pace       // nil without a timer
+	faults faultEvents // none if page faults are not sampled beside
 
 	// Of takes, under System.mu.
 	active  uint32
@@ -195,7 +195,7 @@ func (s *sampler) start() (err error) {
 	}
 	s.pace = newPace(s, s.units(), s.opt.Frequency)
 	if s.withFaults {
-		s.faults = openFaults(s.bpf.Faulted, s.cpus)
+		s.faults.begin(s.bpf.Faulted, s.cpus)
 	}
 	return s.events.enable(0)
 }
@@ -207,12 +207,12 @@ func (s *sampler) add(cpu int) bool {
 		s.setWorth(cpu, 0, uint64(tickPeriod()))
 		return true
 	}
-	if s.events.open(cpu) != nil {
+	if s.events.open(cpu) != nil || s.faults.open(cpu) != nil {
 		return false
 	}
-	s.faults.add(cpu)
 	s.pace.add()
-	return s.events.enable(len(s.cpus)-1) == nil
+	last := len(s.cpus) - 1
+	return s.events.enable(last) == nil && s.faults.enable(last) == nil
 }
 
 // drop lets go the processor of index i.
