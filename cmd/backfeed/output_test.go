@@ -59,39 +59,36 @@ func TestOutputDescriptors(t *testing.T) {
 	}
 }
 
-// TestOutputSearchOnly: a directory on the way need not be readable.
-func TestOutputSearchOnly(t *testing.T) {
+// forOthers makes a directory that every user gets to, and in it one of nobody's, home. Run is a command of backfeed that nobody runs there.
+func forOthers(t *testing.T) (dir string, run func(args ...string) *exec.Cmd) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to become another user")
 	}
-	dir, err := os.MkdirTemp("/tmp", "backfeed-test-") // every user gets there
+	dir, err := os.MkdirTemp("/tmp", "backfeed-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	home := filepath.Join(dir, "home")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(home, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "backfeed.test")
+	binary, home := filepath.Join(dir, "backfeed.test"), filepath.Join(dir, "home")
 	b, err := os.ReadFile(os.Args[0])
-	if err != nil {
+	if err := errors.Join(err, os.WriteFile(binary, b, 0o755), os.Chmod(dir, 0o711), os.Mkdir(home, 0o700), os.Chown(home, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(binary, b, 0o755); err != nil {
-		t.Fatal(err)
+	return dir, func(args ...string) *exec.Cmd {
+		cmd := exec.Command(binary, args...)
+		cmd.Env, cmd.Dir = append(os.Environ(), runEnv+"=1"), home
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		return cmd
 	}
+}
+
+// TestOutputSearchOnly: a directory on the way need not be readable.
+func TestOutputSearchOnly(t *testing.T) {
+	dir, run := forOthers(t)
 	rec := recording(t, dir, "a", sample.ImageID{Path: "/bin/a"})
-	cmd := exec.Command(binary, "import", rec, "-o", filepath.Join(home, "out"))
-	cmd.Env, cmd.Dir = append(os.Environ(), runEnv+"=1"), home
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if out, err := cmd.CombinedOutput(); err != nil || testtool.Read(t, filepath.Join(home, "out")) != testtool.Read(t, rec) {
+	made := filepath.Join(dir, "home", "out")
+	if out, err := run("import", rec, "-o", made).CombinedOutput(); err != nil || testtool.Read(t, made) != testtool.Read(t, rec) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"backfeed/internal/testtool"
@@ -62,23 +59,13 @@ func TestRecordTo(t *testing.T) {
 
 // TestRecordToOfOthers: nor is anything recorded for a directory or a store that the user may not write to.
 func TestRecordToOfOthers(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to become another user")
-	}
-	dir, err := os.MkdirTemp("/tmp", "backfeed-test-") // every user gets there
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	binary, theirs, home := filepath.Join(dir, "backfeed.test"), filepath.Join(dir, "theirs"), filepath.Join(dir, "home")
-	b, err := os.ReadFile(os.Args[0])
-	if err := errors.Join(err, os.WriteFile(binary, b, 0o755), os.Chmod(dir, 0o711), os.Mkdir(theirs, 0o755), os.Mkdir(home, 0o700), os.Chown(home, nobody, nobody)); err != nil {
+	dir, run := forOthers(t)
+	theirs, home := filepath.Join(dir, "theirs"), filepath.Join(dir, "home")
+	if err := os.Mkdir(theirs, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"record", "-o", theirs + "/x.bfr"}, {"pgo", "-o", theirs + "/x.pgo"}, {"record", "--store", theirs + "/store"}, {"record", "--store", theirs}, {"record", "--copy-to", theirs}} {
-		cmd := exec.Command(binary, append(args, "--", "touch", "ran")...)
-		cmd.Env, cmd.Dir = append(os.Environ(), runEnv+"=1"), home
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd := run(append(args, "--", "touch", "ran")...)
 		out, err := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(string(out), theirs) {
 			t.Errorf("%s: %v: %s", strings.Join(args, " "), err, out)

@@ -32,6 +32,19 @@ type destination struct {
 	fd   bool         // it is an entry of /proc/PID/fd: an open file, which may have no other name
 }
 
+// findWritable is findDestination of what can be written.
+func findWritable(path string) (*destination, error) {
+	p, err := findDestination(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		p.dir.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
 // findDestination finds where a path leads. A last link that leads to nothing is followed too.
 func findDestination(path string) (*destination, error) {
 	failed := func(err error) (*destination, error) { return nil, fmt.Errorf("%s: %w", path, fail.Cause(err)) }
@@ -172,14 +185,11 @@ func Write(path string, stdout io.Writer, f func(io.Writer) error) error {
 	if IsStdout(path) {
 		return writeTo(stdout, f)
 	}
-	p, err := findDestination(path)
+	p, err := findWritable(path)
 	if err != nil {
 		return err
 	}
 	defer p.dir.Close()
-	if err := p.check(); err != nil {
-		return err
-	}
 	if p.replaceable() {
 		return replace(p, f)
 	}
@@ -197,14 +207,11 @@ func WriteFile(path string, stdout io.Writer, b []byte) error {
 // WriteProgram makes the file path, which can be executed, from what f writes. It appears as a file of Write does, and must not
 // be anything but a file. One that runs goes on as it is.
 func WriteProgram(path string, f func(io.Writer) error) error {
-	p, err := findDestination(path)
+	p, err := findWritable(path)
 	if err != nil {
 		return err
 	}
 	defer p.dir.Close()
-	if err := p.check(); err != nil {
-		return err
-	}
 	if !p.replaceable() {
 		return fmt.Errorf("%s is no regular file", path)
 	}
@@ -233,11 +240,11 @@ type Staged struct {
 // Stage writes b beside the place that path leads to. What has the place must be a regular file or nothing.
 // The caller ends with Commit or Drop.
 func Stage(path string, b []byte) (*Staged, error) {
-	p, err := findDestination(path)
+	p, err := findWritable(path)
 	if err != nil {
 		return nil, err
 	}
-	if err = p.check(); err == nil && !p.replaceable() {
+	if !p.replaceable() {
 		err = fmt.Errorf("%s is no regular file", path)
 	}
 	var s *Staged
@@ -398,8 +405,7 @@ func stagedAs(base string) string { return base[:min(len(base), 200)] }
 // stage writes a new file beside its place, with the mode of what has the place, and else with that of mode that the user lets
 // files have. The directory of p stays open.
 func stage(p *destination, mode uint32, f func(io.Writer) error) (s *Staged, err error) {
-	tmp := p.temporary()
-	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode)
+	file, tmp, err := p.create(mode)
 	if err != nil {
 		return nil, err
 	}
@@ -471,14 +477,11 @@ func Check(path string) error {
 	if IsStdout(path) {
 		return nil
 	}
-	p, err := findDestination(path)
+	p, err := findWritable(path)
 	if err != nil {
 		return err
 	}
 	defer p.dir.Close()
-	if err := p.check(); err != nil {
-		return err
-	}
 	if p.replaceable() {
 		return p.checkNew()
 	}
@@ -505,8 +508,7 @@ func CheckBelow(path string) error {
 
 // checkNew makes a new file beside the place, and removes it.
 func (p *destination) checkNew() error {
-	tmp := p.temporary()
-	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	file, tmp, err := p.create(0o600)
 	if err != nil {
 		return err
 	}
@@ -516,21 +518,20 @@ func (p *destination) checkNew() error {
 	return nil
 }
 
-// temporary is a name for a new file beside the place, which Sweep knows.
-func (p *destination) temporary() string {
-	return fmt.Sprintf(".%s.%08x.tmp", stagedAs(p.base), rand.Uint32())
+// create makes a new file beside the place, of a name that Sweep knows.
+func (p *destination) create(mode uint32) (file *os.File, name string, err error) {
+	name = fmt.Sprintf(".%s.%08x.tmp", stagedAs(p.base), rand.Uint32())
+	file, err = p.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode)
+	return file, name, err
 }
 
 // Append opens a file to append to, which is made if it is not there.
 func Append(path string) (*os.File, error) {
-	p, err := findDestination(path)
+	p, err := findWritable(path)
 	if err != nil {
 		return nil, err
 	}
 	defer p.dir.Close()
-	if err := p.check(); err != nil {
-		return nil, err
-	}
 	if p.fd {
 		return p.open(p.base, unix.O_WRONLY|unix.O_APPEND, 0)
 	}
