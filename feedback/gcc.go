@@ -111,10 +111,18 @@ func unfitForGCC(ip *infer.ImageProfile) error {
 	}
 	for _, r := range ip.Procs {
 		if u := lines.Unit(r.Proc.Addr); u.Producer != "" {
-			return fmt.Errorf("made by %s, not by gcc", u.Producer)
+			return fmt.Errorf("made by %s, not by gcc%s", u.Producer, insteadOfGCC(u.Producer))
 		}
 	}
 	return errors.New("no sampled procedure has lines; build it with -g")
+}
+
+// insteadOfGCC says what writes a profile for another compiler.
+func insteadOfGCC(producer string) string {
+	if strings.Contains(producer, "clang") || strings.Contains(producer, "rustc") {
+		return "; emit llvm writes what that reads"
+	}
+	return ""
 }
 
 // gccVersion returns the major version of the gcc that made the code with the most

@@ -128,7 +128,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 			c.warn("next: %s", emit.GCCBuild(file))
 		case "bolt":
 			im := src.Found(*opt.Wrote)
-			c.warn("next: %s", emit.BOLTRewrite(file, whole(im.Path), im))
+			c.warn("next: %s", emit.BOLTRewrite(file, whole(src.OwnFile(*opt.Wrote)), im))
 		case "propeller":
 			c.tellPropeller(*out, opt.LD)
 		}

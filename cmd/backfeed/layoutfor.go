@@ -59,10 +59,11 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return report.WriteGoAdvice(w, plan, ip.ID.Path, style) })
 	}
 	gain := order.Gain()
+	sections := order.Sections(ip.Image)
 	if err := emit.Unclear(ip.ID, target, gain); err != nil && !always {
+		c.tellSections(sections, target) // that may be why
 		return fmt.Errorf("%w (--always writes it)", err)
 	}
-	sections := order.Sections(ip.Image)
 	format, ok := sections.Format(target)
 	if !ok {
 		return fmt.Errorf("no format for %s", target)

@@ -75,7 +75,7 @@ func TestLayoutUnclear(t *testing.T) {
 	}
 	for _, target := range []string{"lld", "gold", "ld", "ld-script"} {
 		code, _, stderr := runCLI(t, "layout", mix, rec, "--for", target, "-o", order)
-		if code != exitGate || !strings.Contains(stderr, "as it is linked it is as good: pages") || testtool.Read(t, order) != "before\n" {
+		if code != exitGate || !strings.Contains(stderr, "the order is not clearly better than that in which the image is linked: pages") || testtool.Read(t, order) != "before\n" {
 			t.Errorf("%s: exit code %d, %s", target, code, stderr)
 		}
 	}

@@ -1,6 +1,8 @@
 package emit
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +36,10 @@ type Options struct {
 
 // Go writes a pprof profile for go build -pgo.
 func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
+	again := func(image string) error {
+		_, err := feedback.WriteGo(io.Discard, src.Profile, src.Recording, feedback.GoOptions{Image: image})
+		return err
+	}
 	if opt.Image == "" {
 		if err := lostProgram(src); err != nil {
 			return nil, err
@@ -61,7 +67,7 @@ func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 		*opt.Saves = [2]float64{least, most}
 	}
 	summary = append(summary, worth(st.Worth, built)...)
-	return append(summary, elsewhere(src, opt, st.Image)...), nil
+	return append(summary, elsewhere(src, opt, again, st.Image)...), nil
 }
 
 // GoNames writes a pprof profile for go build -pgo of functions and lines alone.
@@ -80,8 +86,16 @@ var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": 
 
 // LLVM writes a sample profile for clang and rustc.
 func LLVM(w io.Writer, src *input.Session, opt Options) ([]string, error) {
-	st, err := feedback.WriteLLVM(w, src.Profile, src.Recording, feedback.LLVMOptions{Image: opt.Image, Format: llvmFormats[opt.Form], Old: opt.Old})
+	again := func(image string) error {
+		_, err := feedback.WriteLLVM(io.Discard, src.Profile, src.Recording, feedback.LLVMOptions{Image: image})
+		return err
+	}
+	var made bytes.Buffer
+	st, err := feedback.WriteLLVM(&made, src.Profile, src.Recording, feedback.LLVMOptions{Image: opt.Image, Format: llvmFormats[opt.Form], Old: opt.Old})
 	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(missed(src, opt, "llvm", again, st.Images...), flush(w, &made)); err != nil {
 		return nil, err
 	}
 	var images []string
@@ -99,7 +113,7 @@ func LLVM(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if opt.LLVM != nil {
 		*opt.LLVM = st
 	}
-	return append(append([]string{summary}, dotted(st)...), elsewhere(src, opt, st.Images...)...), nil
+	return append(append([]string{summary}, dotted(st)...), elsewhere(src, opt, again, st.Images...)...), nil
 }
 
 // dotted says of how much rustc will not find what the profile has, unless that may be of the standard library alone, which
@@ -114,15 +128,29 @@ func dotted(st feedback.LLVMStats) []string {
 
 // BOLT writes an fdata profile for llvm-bolt.
 func BOLT(w io.Writer, src *input.Session, opt Options) ([]string, error) {
-	st, err := feedback.WriteBOLT(w, src.Profile, src.Recording, feedback.BOLTOptions{Image: opt.Image})
+	again := func(image string) error {
+		_, err := feedback.WriteBOLT(io.Discard, src.Profile, src.Recording, feedback.BOLTOptions{Image: image})
+		return err
+	}
+	var made bytes.Buffer
+	st, err := feedback.WriteBOLT(&made, src.Profile, src.Recording, feedback.BOLTOptions{Image: opt.Image})
 	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(missed(src, opt, "bolt", again, st.Image), flush(w, &made)); err != nil {
 		return nil, err
 	}
 	if opt.Wrote != nil {
 		*opt.Wrote = st.Image
 	}
 	summary := fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))
-	return append([]string{summary}, elsewhere(src, opt, st.Image)...), nil
+	return append([]string{summary}, elsewhere(src, opt, again, st.Image)...), nil
+}
+
+// flush writes what was made, once it is known to be of use.
+func flush(w io.Writer, made *bytes.Buffer) error {
+	_, err := made.WriteTo(w)
+	return err
 }
 
 // leftOfExecuted is leftOut of a profile of all those executed instructions, but what was dropped.

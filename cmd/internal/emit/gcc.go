@@ -1,6 +1,8 @@
 package emit
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 
@@ -10,11 +12,19 @@ import (
 
 // GCC writes an .afdo profile for gcc -fauto-profile.
 func GCC(w io.Writer, src *input.Session, opt Options) ([]string, error) {
-	st, err := feedback.WriteGCC(w, src.Profile, src.Recording, feedback.GCCOptions{Image: opt.Image, Version: opt.GCC})
+	again := func(image string) error {
+		_, err := feedback.WriteGCC(io.Discard, src.Profile, src.Recording, feedback.GCCOptions{Image: image, Version: opt.GCC})
+		return err
+	}
+	var made bytes.Buffer
+	st, err := feedback.WriteGCC(&made, src.Profile, src.Recording, feedback.GCCOptions{Image: opt.Image, Version: opt.GCC})
 	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(missed(src, opt, "gcc", again, st.Image), flush(w, &made)); err != nil {
 		return nil, err
 	}
 	summary := fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites, %d targets of indirect calls, for gcc %d%s",
 		st.Image.Path, st.Funcs, st.Lines, st.Inlined, st.Targets, st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))
-	return append([]string{summary}, elsewhere(src, opt, st.Image)...), nil
+	return append([]string{summary}, elsewhere(src, opt, again, st.Image)...), nil
 }

@@ -96,11 +96,18 @@ func readNotes(path string) (*gcov.Notes, error) {
 // GCDA makes the files below dir that gcc's -fprofile-use=dir reads for the objects of notes: of those that the
 // recording has something to say of.
 func GCDA(src *input.Session, notes []*gcov.Notes, dir string, opt Options) (files []output.File, summary []string, err error) {
+	again := func(image string) error {
+		_, _, err := feedback.GCDA(src.Profile, notes, feedback.GCDAOptions{Image: image})
+		return err
+	}
 	data, st, err := feedback.GCDA(src.Profile, notes, feedback.GCDAOptions{Image: opt.Image})
 	if errors.Is(err, feedback.ErrEmpty) {
 		err = fmt.Errorf("%w; notes have to be of the recorded program's source, built by the same gcc with the same options%s", err, instead(src, opt, st.Image))
 	}
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := missed(src, opt, "gcda", again, st.Image); err != nil {
 		return nil, nil, err
 	}
 	places := dataPlaces(notes, dir)
@@ -113,7 +120,7 @@ func GCDA(src *input.Session, notes []*gcov.Notes, dir string, opt Options) (fil
 	if old := staleData(data, places); len(old) > 0 {
 		summary = append(summary, fmt.Sprintf("%d files for objects that now have no counters are left as they were, and gcc reads them too, %s first: remove them if they are older than the sources", len(old), old[0]))
 	}
-	return files, append(summary, elsewhere(src, opt, st.Image)...), nil
+	return files, append(summary, elsewhere(src, opt, again, st.Image)...), nil
 }
 
 // gcdaFiles are the files of data, one for each of notes, at their places, and how many objects they are of. gcc takes an object without a file for

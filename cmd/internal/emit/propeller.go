@@ -18,6 +18,10 @@ import (
 // Propeller writes the clusters of blocks to w, and the order of functions to
 // the file that the user named for the linker.
 func Propeller(w io.Writer, src *input.Session, opt Options) ([]string, error) {
+	again := func(image string) error {
+		_, _, err := propeller(src, image)
+		return err
+	}
 	ip, c, err := propeller(src, opt.Image)
 	if err != nil {
 		return nil, err
@@ -44,7 +48,7 @@ func Propeller(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	} {
 		skipped[why], dropped[why] = left.Funcs, left.Insts
 	}
-	return append([]string{summary + leftOfExecuted(skipped, dropped, c.Executed)}, elsewhere(src, opt, ip.ID)...), nil
+	return append([]string{summary + leftOfExecuted(skipped, dropped, c.Executed)}, elsewhere(src, opt, again, ip.ID)...), nil
 }
 
 // propeller orders the image that the user named, or else the one with the most

@@ -48,11 +48,11 @@ func Unclear(id sample.ImageID, target string, g layout.Gain) error {
 	if !slices.Contains(Linkers, target) || g.Clear() {
 		return nil
 	}
-	than := "as good"
+	than := "not clearly better"
 	if g.Worse() {
-		than = "better"
+		than = "worse"
 	}
-	return fail.Errorf(fail.Gate, "%s: as it is linked it is %s: %s; nothing was written", id.Path, than, gained(g))
+	return fail.Errorf(fail.Gate, "%s: nothing was written, as the order is %s than that in which the image is linked: %s", id.Path, than, gained(g))
 }
 
 // gained says what an order does for pages and misses.

@@ -9,6 +9,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 	"backfeed/infer"
@@ -25,30 +26,58 @@ const littleTime, muchTime = 0.1, 0.2
 // program of libraries that the profile is about: the
 // format's choice, of a program that its compiler did not make, may be a library of the system. Who names an image, of a
 // store of many programs, knows that the others have time too.
-func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []string {
-	share, where := outside(src, opt, about)
+func elsewhere(src *input.Session, opt Options, again attempt, about ...sample.ImageID) []string {
+	share, where := outside(src, opt, again, about)
 	if share == "" {
 		return nil
 	}
 	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", share, where)}
 }
 
+// An attempt is made at a profile of the image that feedback knows by that name: its error is why there is none.
+type attempt func(image string) error
+
+// missed is the error of a profile of shared libraries alone, where a program has more samples than these, or as good as all are
+// elsewhere. As people mean the program that they recorded, it says why that is not in it, and how to have what there is.
+func missed(src *input.Session, opt Options, format string, again attempt, about ...sample.ImageID) error {
+	if opt.Image != "" || !isLibrary(about) {
+		return nil
+	}
+	all, in, others := shares(src, about)
+	for _, path := range report.MostFirst(others) {
+		n := others[path]
+		if path == "" || isSharedName(path) || !strings.HasPrefix(path, "/") {
+			continue
+		}
+		if n <= in && float64(in) >= littleTime*float64(all) {
+			return nil
+		}
+		of := report.Clean(about[0].Path)
+		if len(about) > 1 {
+			of += fmt.Sprintf(" and %d more", len(about)-1)
+		}
+		do := remedy(src, path, again)
+		if lost := missing(src, path); lost != nil {
+			do = fmt.Sprintf("which was not found: %v; name with --symfs where the recorded file is, or keep it next time (record --copy-to DIR)", lost)
+		}
+		return fail.Errorf(fail.Nothing, "%s: nothing was written, as it would be a profile of shared libraries alone, %s, with %s of the samples; %s are in %s, %s; --image %s writes that of the library",
+			format, of, report.Share(in, all), report.Share(n, all), report.Clean(path), do, prose.ShellWord(report.Clean(about[0].Path)))
+	}
+	return nil
+}
+
 // instead is elsewhere for an image of which there is no profile.
 func instead(src *input.Session, opt Options, id sample.ImageID) string {
-	share, where := outside(src, opt, []sample.ImageID{id})
+	share, where := outside(src, opt, nil, []sample.ImageID{id})
 	if share == "" {
 		return ""
 	}
 	return fmt.Sprintf("; %s has %s of the samples%s", id.Path, share, where)
 }
 
-// outside returns the share of the samples that is in the images, and where the others are, if that is worth saying.
-func outside(src *input.Session, opt Options, about []sample.ImageID) (share, where string) {
-	if opt.Image != "" {
-		return "", ""
-	}
-	var all, in uint64
-	others := map[string]uint64{} // by image, "" is the kernel
+// shares returns the samples, those in the images, and those elsewhere, by path; "" is the kernel.
+func shares(src *input.Session, about []sample.ImageID) (all, in uint64, others map[string]uint64) {
+	others = map[string]uint64{}
 	for _, c := range src.Recording.Counts {
 		if c.Event.Name != src.Profile.Event.Name {
 			continue
@@ -63,6 +92,15 @@ func outside(src *input.Session, opt Options, about []sample.ImageID) (share, wh
 		}
 		others[""] += c.Lost[sample.LostKernel]
 	}
+	return all, in, others
+}
+
+// outside returns the share of the samples that is in the images, and where the others are, if that is worth saying.
+func outside(src *input.Session, opt Options, again attempt, about []sample.ImageID) (share, where string) {
+	if opt.Image != "" {
+		return "", ""
+	}
+	all, in, others := shares(src, about)
 	little, more := float64(in) < littleTime*float64(all), false
 	for _, path := range report.MostFirst(others) {
 		n := others[path]
@@ -72,7 +110,7 @@ func outside(src *input.Session, opt Options, about []sample.ImageID) (share, wh
 			where += fmt.Sprintf("; %s are in the kernel", report.Share(n, all))
 		default:
 			more = more || n > in || 2*n >= in && isProgram(src, path, about) || isLibrary(about) && !isSharedName(path)
-			where += fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), path, remedy(src, path))
+			where += fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), report.Clean(path), remedy(src, path, again))
 		}
 	}
 	if !little && !more {
@@ -101,21 +139,38 @@ func lostProgram(src *input.Session) error {
 		report.Clean(lost.Path), report.Share(n, src.Profile.Samples.Total), src.Missing(lost), do, report.Clean(chosen.ID.Path), report.Share(chosen.Samples, src.Profile.Samples.Total))
 }
 
-// remedy says how to have a profile of the image at path, or why there is none.
-func remedy(src *input.Session, path string) string {
+// missing returns why the image at path was not found; nil if it was.
+func missing(src *input.Session, path string) error {
 	for _, c := range src.Recording.Counts {
 		for _, ic := range c.Images {
 			if err := src.Missing(ic.ID); ic.ID.Path == path && err != nil {
-				return fmt.Sprintf("which was not found: %v", err)
+				return err
 			}
 		}
 	}
+	return nil
+}
+
+// remedy says how to have a profile of the image at path, or why there is none. What it says to do is tried before, if again is not nil.
+func remedy(src *input.Session, path string, again attempt) string {
+	if err := missing(src, path); err != nil {
+		return fmt.Sprintf("which was not found: %v", err)
+	}
 	for _, ip := range src.Profile.Images {
-		if ip.ID.Path == path && errors.Is(ip.Image.Unread(), image.ErrNoLines) {
-			return "which has no line table"
+		if ip.ID.Path != path {
+			continue
+		}
+		if err := ip.Image.Unread(); errors.Is(err, image.ErrNoLines) {
+			return "which has no line table: " + debugInfo
+		}
+		if again == nil {
+			break
+		}
+		if err := Advised(again(NameOf(ip.ID))); err != nil {
+			return "of which there is no profile: " + err.Error()
 		}
 	}
-	return fmt.Sprintf("of which --image %s would have it", path)
+	return fmt.Sprintf("of which --image %s would have it", prose.ShellWord(report.Clean(path)))
 }
 
 // isProgram reports whether the image at path is a program that a profile might be about instead: of Go, if those are that it is about.

@@ -1,10 +1,12 @@
 package emit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/feedback"
 	"backfeed/infer"
@@ -79,7 +81,7 @@ func TestElsewhere(t *testing.T) {
 		{"next to a small program", two(75, 25, "go1.25", "go1.25"), "", []sample.ImageID{app}, nil},
 		{"next to a program that is not in Go", two(51, 49, "go1.25", ""), "", []sample.ImageID{app}, nil},
 	} {
-		if got := elsewhere(tt.src, Options{Image: tt.image}, tt.about...); !slices.Equal(got, tt.want) {
+		if got := elsewhere(tt.src, Options{Image: tt.image}, nil, tt.about...); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -89,5 +91,43 @@ func TestElsewhere(t *testing.T) {
 	}
 	if got := instead(of(9, 31, 14), Options{Image: "/bin/app"}, app) + instead(of(40, 31, 0), Options{}, app); got != "" {
 		t.Errorf("nothing of an image that was meant: %q, want nothing", got)
+	}
+}
+
+// TestMissed: a profile of shared libraries alone is an error that says why the program is not in it, where that has more samples or as
+// good as all are elsewhere, unless the library was asked for; what it says to do was tried.
+func TestMissed(t *testing.T) {
+	app, libc, ld := sample.ImageID{Path: "/bin/app", Build: sample.BuildID{1}}, sample.ImageID{Path: "/lib/libc.so.6", Build: sample.BuildID{2}}, sample.ImageID{Path: "/lib/ld-linux.so.2", Build: sample.BuildID{3}}
+	of := func(inApp, inLib uint64) *input.Session {
+		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"})
+		c.AddSample(c.Image(app), 16, inApp)
+		c.AddSample(c.Image(libc), 16, inLib)
+		return &input.Session{Recording: &sample.Recording{Counts: []*sample.Counts{c}}, Profile: &infer.Profile{Event: sample.Event{Name: "cpu-clock"},
+			Images: []*infer.ImageProfile{{ID: app, Image: &image.Image{}}, {ID: libc, Image: &image.Image{}}}}}
+	}
+	fits, unfit := func(string) error { return nil }, func(string) error { return fmt.Errorf("made by clang: %w", feedback.ErrUnfit) }
+	for _, tt := range []struct {
+		name  string
+		src   *input.Session
+		image string
+		about []sample.ImageID
+		again attempt
+		want  string // "" is no error
+	}{
+		{"the program is of another compiler", of(998, 2), "", []sample.ImageID{libc}, unfit,
+			"gcc: nothing was written, as it would be a profile of shared libraries alone, /lib/libc.so.6, with 0.2% of the samples; 99.8% are in /bin/app, of which there is no profile: made by clang: not for this format; --image /lib/libc.so.6 writes that of the library"},
+		{"two libraries", of(60, 40), "", []sample.ImageID{libc, ld}, fits,
+			"gcc: nothing was written, as it would be a profile of shared libraries alone, /lib/libc.so.6 and 1 more, with 40.0% of the samples; 60.0% are in /bin/app, of which --image /bin/app would have it; --image /lib/libc.so.6 writes that of the library"},
+		{"the library was asked for", of(998, 2), "/lib/libc.so.6", []sample.ImageID{libc}, unfit, ""},
+		{"the library has most", of(40, 60), "", []sample.ImageID{libc}, unfit, ""},
+		{"the program is in it", of(2, 998), "", []sample.ImageID{libc, app}, fits, ""},
+	} {
+		err := missed(tt.src, Options{Image: tt.image}, "gcc", tt.again, tt.about...)
+		if err == nil && tt.want == "" {
+			continue
+		}
+		if err == nil || err.Error() != tt.want || fail.KindOf(err) != fail.Nothing {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
 	}
 }

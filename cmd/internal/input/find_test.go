@@ -341,3 +341,39 @@ func with(b []byte, off int, v byte) []byte {
 	b[off] = v
 	return b
 }
+
+// TestOwnFile: people are told of the file that they know, where it is the recorded build, and of a copy in a cache where it is not.
+func TestOwnFile(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	build := sample.BuildID{0xab, 1, 19: 9}
+	hex := build.String()
+	symfs, dir := t.TempDir(), t.TempDir()
+	cached, own := filepath.Join(symfs, ".build-id", hex[:2], hex[2:], "elf"), filepath.Join(dir, "app")
+	testtool.Put(t, cached, tiny.ELF(build))
+	for _, tt := range []struct {
+		name string
+		file []byte
+		want string
+	}{
+		{"gone", nil, cached},
+		{"the same build", tiny.ELF(build), own},
+		{"another build", tiny.ELF(sample.BuildID{0xcd, 19: 1}), cached},
+		{"text", []byte("#!/bin/sh\n"), cached},
+	} {
+		if tt.file != nil {
+			testtool.Put(t, own, tt.file)
+		}
+		s, err := New(Options{Symfs: []string{symfs}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := sample.ImageID{Path: own, Build: build}
+		if _, err := s.Open(id); err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		if got := s.OwnFile(id); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+		s.Close()
+	}
+}

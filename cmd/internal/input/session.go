@@ -145,6 +145,27 @@ func (s *Session) Notify() report.Notify { return s.notify }
 // Found returns the image that id names if it was looked for and found, or nil.
 func (s *Session) Found(id sample.ImageID) *image.Image { return s.finder.lookup[id].im }
 
+// OwnFile returns the path of the image that id names, if it was found, as people know it: the recorded one, where the same build lies there and says as
+// much of its code, rather than that of a copy in a cache.
+func (s *Session) OwnFile(id sample.ImageID) string {
+	im := s.Found(id)
+	if im == nil {
+		return id.Path
+	}
+	if im.Path == id.Path || id.Build.IsZero() || !filepath.IsAbs(id.Path) {
+		return im.Path
+	}
+	own, err := image.Open(id.Path, image.Options{})
+	if err != nil {
+		return im.Path
+	}
+	defer own.Close()
+	if own.Build != id.Build || own.KeepsSymbols() != im.KeepsSymbols() || own.KeepsRelocations() != im.KeepsRelocations() {
+		return im.Path
+	}
+	return id.Path
+}
+
 // Missing returns why the image that id names was not found; nil if it was, or was not
 // looked for.
 func (s *Session) Missing(id sample.ImageID) error {
