@@ -554,8 +554,11 @@ func (s *session) collect(ctx context.Context) error {
 	for i := range s.events {
 		ev, times := &s.events[i], &s.tally.stats.Times[i]
 		if ev.perf.typ == unix.PERF_TYPE_SOFTWARE {
-			if state := s.tally.stats.Command; state != nil && ev.perf.stepped(ev.event.Period) {
-				weighUsed(ev.counts, state.UserTime())
+			state, stepped := s.tally.stats.Command, ev.perf.stepped(ev.event.Period)
+			if state != nil && ev.event.Unit == "ns" && (stepped || s.tally.stats.Throttled > 0 || ev.crowded()) {
+				if missed := weighUsed(ev.counts, state.UserTime()); !stepped { // that of steps is said beforehand
+					times.Missed = missed
+				}
 			}
 			continue
 		}
@@ -567,17 +570,27 @@ func (s *session) collect(ctx context.Context) error {
 	return nil
 }
 
-// weighUsed makes samples of a timer that fires at ticks only stand for the time that a command used in user mode, if they are clearly too
-// few for that: a thread that runs for less than the time between two ticks has its period end between them, and waits
-// for a tick at which it runs. It has half of its samples.
-func weighUsed(c *sample.Counts, used time.Duration) {
+// crowded reports whether so many samples were taken, so close to each other, that some of a timer's may have been left out, as where an
+// interrupt, or the host of a virtual machine, takes longer than the time to the next. There are enough of them for the time that a
+// command used, which is known by ticks, to tell.
+func (ev *sampledEvent) crowded() bool {
+	const enough = 1000
+	return ev.event.Period < uint64(time.Second)/usualRate && ev.counts.Delivered() > enough
+}
+
+// weighUsed makes samples of a timer that misses some stand for the time that a command used in user mode, if they are clearly too
+// few for that, and returns the share that was missed. One is a timer that fires at ticks only: a thread that runs for less than the
+// time between two ticks has its period end between them, and waits for a tick at which it runs. It has half of its samples.
+func weighUsed(c *sample.Counts, used time.Duration) (missed float64) {
 	delivered, dropped := c.Delivered(), c.Lost[sample.LostDropped]
 	if delivered == 0 {
-		return
+		return 0
 	}
 	if of := float64(used) * float64(delivered) / float64(delivered+dropped); float64(c.Weight) < (1-missedShare)*of {
+		missed = 1 - float64(c.Weight)/of
 		c.Weight = uint64(of)
 	}
+	return missed
 }
 
 // readTimes adds up how long the samplers were to count, and did, and what they counted. Those of children that have ended are in their parents'. An

@@ -143,12 +143,15 @@ func (w *perfEvent) period(hz, mhz int) uint64 {
 }
 
 // stands returns what a sample stands for that is asked for once in period: of a timer, no less than lies
-// between two moments at which timers fire.
+// between two moments at which timers fire, or than leaves the program time to run.
 func (w *perfEvent) stands(period uint64) uint64 {
-	if w.unit == "ns" {
-		return max(period, uint64(timerStep()))
+	if w.unit != "ns" {
+		return period
 	}
-	return period
+	if hz := int(uint64(time.Second) / max(period, 1)); hz > usualRate {
+		period = max(period, uint64(time.Second)/uint64(TimerRate(hz)))
+	}
+	return max(period, uint64(timerStep()))
 }
 
 // sooner is what part of a step a timer is asked for that is to fire at each. It must have passed since the timer was

@@ -228,6 +228,14 @@ func (s *sampler) drop(i int) {
 // processors returns those that are sampled.
 func (s *sampler) processors() []int { return s.cpus }
 
+// rate is what there is of a rate that is asked for.
+func (s *sampler) rate(hz int) int {
+	if !s.opt.Tick && s.kinds[0].unit == "ns" {
+		return TimerRate(hz)
+	}
+	return hz
+}
+
 // units returns how many units of each event pass in a second.
 func (s *sampler) units() []float64 {
 	units := make([]float64, len(s.kinds))

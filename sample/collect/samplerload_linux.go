@@ -56,6 +56,7 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	if s.opt.Frames > 0 {
 		s.leaveBranches()
 	}
+	s.opt.Frequency = s.rate(s.opt.Frequency) // before room is made for that many samples
 	for i := range s.kinds {
 		s.mhz = max(s.mhz, s.kinds[i].clock(s.cpu))
 	}

@@ -244,13 +244,13 @@ func (s *System) drop(i int) {
 }
 
 // SetFrequency changes the samples per second and processor, up to the number
-// that the System was opened with: the maps are full.
+// that the System was opened with: the maps are full. Of more than TimerRate, timers take as many as that.
 func (s *System) SetFrequency(hz int) error {
 	opt := &s.sampler.opt
 	if opt.Tick {
 		return errors.New("the tick has a rate of its own")
 	}
-	if hz < 1 || hz > opt.Frequency {
+	if hz = s.sampler.rate(hz); hz < 1 || hz > opt.Frequency {
 		return fmt.Errorf("%d Hz: want 1 to %d", hz, opt.Frequency)
 	}
 	s.mu.Lock()

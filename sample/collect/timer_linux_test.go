@@ -59,8 +59,75 @@ func TestTimerRate(t *testing.T) {
 		t.Errorf("at 199 Hz: %v", slow)
 	}
 	stepped(t, 0)
+	taking(t, 2*time.Microsecond, 1e9)
 	if slow := SlowTimers(99_999); slow != nil || TimerRate(99_999) != 99_999 {
 		t.Errorf("with high-resolution timers: %v", slow)
+	}
+}
+
+// taking has this test run as if a sample took some time, and the kernel throttled at a rate.
+func taking(t *testing.T, takes time.Duration, throttled float64) {
+	t.Helper()
+	was, at := sampleTakes, throttledAt
+	sampleTakes, throttledAt = func() time.Duration { return takes }, func() float64 { return throttled }
+	t.Cleanup(func() { sampleTakes, throttledAt = was, at })
+}
+
+// TestTimerRateBorne: no rate takes more of a processor than a program can bear, or is throttled, and which of them bounds it is said. What is
+// usual is neither measured nor lowered.
+func TestTimerRateBorne(t *testing.T) {
+	stepped(t, 0)
+	for _, tt := range []struct {
+		takes     time.Duration
+		throttled float64
+		hz, want  int
+		why       string
+	}{
+		{20 * time.Microsecond, 100_000, 100_000, 12_500, "samples are taken at 12500 Hz and not 100000: at a higher rate they would take more than 25% of a processor, as each takes 20µs here"},
+		{20 * time.Microsecond, 100_000, 12_500, 12_500, ""},
+		{time.Millisecond, 100_000, 100_000, usualRate, "samples are taken at 5000 Hz and not 100000: at a higher rate they would take more than 25% of a processor, as each takes 1ms here"},
+		{time.Millisecond, 100, 4999, 4999, ""},
+		{2 * time.Microsecond, 12_000, 50_000, 9000, "(kernel.perf_event_max_sample_rate is 12000)"},
+	} {
+		taking(t, tt.takes, tt.throttled)
+		if got := TimerRate(tt.hz); got != tt.want {
+			t.Errorf("%+v: %d Hz", tt, got)
+		}
+		slow := SlowTimers(tt.hz)
+		if (slow != nil) != (tt.why != "") || slow != nil && !strings.Contains(slow.Why, tt.why) {
+			t.Errorf("%+v: %v", tt, slow)
+		}
+		timer := ladder[3]
+		if period := timer.period(tt.hz, 0); period != uint64(time.Second)/uint64(tt.want) {
+			t.Errorf("%+v: a sample stands for %d ns", tt, period)
+		}
+	}
+}
+
+// TestCrowded: samples of a timer that were close to each other are held to the time that was used, where there are enough to tell.
+func TestCrowded(t *testing.T) {
+	for _, tt := range []struct {
+		period, samples uint64
+		want            bool
+	}{
+		{100_000, 2000, true}, {100_000, 1000, false}, {1_000_000, 2000, false},
+	} {
+		ev := &sampledEvent{event: sample.Event{Name: cpuClock, Period: tt.period, Unit: "ns"}}
+		ev.counts = sample.NewCounts(sample.CPU{}, ev.event)
+		ev.counts.AddSample(ev.counts.Image(sample.ImageID{Path: "/a"}), 0, tt.samples)
+		if got := ev.crowded(); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+// TestSampleTakes: what a sample takes is measured, or the machine is said to be too busy for it.
+func TestSampleTakes(t *testing.T) {
+	testtool.Live(t, "records")
+	if d, err := ownSampleTakes(); err == nil && (d < shortestGap || d > longestGap) {
+		t.Errorf("a sample takes %v", d)
+	} else {
+		t.Logf("%v, %v", d, err)
 	}
 }
 

@@ -237,7 +237,7 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 	l.tellTraced(stats.Traced)
 	l.tellLostRecords(stats.LostRecords)
 	if stats.Throttled > 0 {
-		l.Notify.Warn("the kernel stopped sampling %d times for a moment, to save time: counts of hot code may be low; a lower -F avoids that", stats.Throttled)
+		l.Notify.Warn("the kernel stopped sampling %d times until its next tick, as there were more samples than kernel.perf_event_max_sample_rate: there are fewer than asked for; a lower -F avoids that", stats.Throttled)
 	}
 }
 
