@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -40,14 +41,18 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *flag
 	}
 	var sides [2]*input.Session
 	opt := *flags.opt
+	opt.Keep = resultsDir()
+	boundGarbage(gcPercent)
 	for i, path := range []string{before, after} {
-		src, err := c.inferredAlso([]string{path}, &opt)
+		src, err := input.Read(context.Background(), []string{path}, opt)
 		if err != nil {
 			return err
 		}
 		defer src.Close()
 		sides[i] = src
-		opt.Infer.Event = src.Profile.Event.Name
+	}
+	if err := input.InferAlike(context.Background(), opt.Infer.Event, sides[0], sides[1]); err != nil {
+		return err
 	}
 	if (report.Observed(sides[0].Recording.Observed(nil)) == "") != (report.Observed(sides[1].Recording.Observed(nil)) == "") {
 		c.warn("only one of %s and %s has observed counts: not all differences between their executions are the program's", before, after)

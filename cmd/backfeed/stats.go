@@ -85,11 +85,13 @@ func runStats(c *cli, args []string) error {
 	if len(sets) < 2 {
 		return fail.Errorf(fail.Nothing, "stats: samples of %d epochs; want two or more: choose more with --since and --until", len(sets))
 	}
-	ev, err := compare.ChooseEvent(sets, *event)
+	ev, err := input.Alike(sets, *event, notices{c})
 	if err != nil {
-		return fail.Wrap(fail.Nothing, err)
+		return err
 	}
-	rows := compare.Variation(sets, src.Tallies(sets, compare.NamesOf(sets), by.Value == "image"), value.Value == "share")
+	names := compare.NamesOf(sets)
+	input.TellAlone(sets, names, notices{c})
+	rows := compare.Variation(sets, src.Tallies(sets, names, by.Value == "image"), value.Value == "share")
 	if by.Value == "procedure" {
 		src.TellMissing(sets)
 	}

@@ -79,7 +79,7 @@ func TestStats(t *testing.T) {
 	}{
 		{"stats a.bfr", exitUsage, "want two recordings or more"},
 		{"stats a.bfr --epochs", exitUsage, "none of the sources is a store"},
-		{"stats a.bfr b.bfr --event cycles", exitNothing, "no event has samples in all of the recordings: a.bfr has cpu-clock"},
+		{"stats a.bfr b.bfr --event cycles", exitNothing, `not all of the recordings have samples of event "cycles": a.bfr has cpu-clock`},
 		{"stats a.bfr absent", exitFailed, "no such file"},
 	} {
 		if code, _, stderr := runCLI(t, strings.Fields(tt.args)...); code != tt.code || !strings.Contains(stderr, tt.want) {

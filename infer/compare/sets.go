@@ -48,6 +48,7 @@ type Named struct {
 // ChooseEvent makes all sets ones of the same event: that of the name, or, for "", the one of
 // which the set with the fewest has most. It is an error if not all have samples of it.
 func ChooseEvent(sets []*Set, name string) (sample.Event, error) {
+	asked := name != ""
 	least := map[string]uint64{}
 	events := map[string]sample.Event{}
 	for i, s := range sets {
@@ -67,15 +68,28 @@ func ChooseEvent(sets []*Set, name string) (sample.Event, error) {
 	}
 	if name == "" {
 		for _, event := range slices.Sorted(maps.Keys(least)) {
-			if name == "" || least[event] > least[name] {
+			// Page faults and the like tell of time only where nothing else does.
+			mere := func(event string) int {
+				if least[event] > 0 && events[event].Unit != "events" {
+					return 1
+				}
+				return 0
+			}
+			if name == "" || cmp.Or(cmp.Compare(mere(event), mere(name)), cmp.Compare(least[event], least[name])) > 0 {
 				name = event
 			}
 		}
+	} else if like := likeEvent(least, name); least[name] == 0 && like != "" {
+		name = like
 	}
 	if least[name] == 0 {
+		if asked {
+			return sample.Event{}, fmt.Errorf("not all of the recordings have samples of event %q: %s", name, eventsOf(sets))
+		}
 		return sample.Event{}, fmt.Errorf("no event has samples in all of the recordings: %s", eventsOf(sets))
 	}
 	for _, s := range sets {
+		s.Counts, s.Total = nil, 0
 		for _, c := range s.Recording.Counts {
 			if c.Event.Name == name {
 				s.Counts = append(s.Counts, c)
@@ -84,6 +98,19 @@ func ChooseEvent(sets []*Set, name string) (sample.Event, error) {
 		}
 	}
 	return events[name], nil
+}
+
+// likeEvent returns the event that name is short for, as "instructions" is for instructions:pp; "" if there is not one.
+func likeEvent(least map[string]uint64, name string) (like string) {
+	for event, n := range least {
+		if n > 0 && sample.BareEvent(event) == name {
+			if like != "" {
+				return ""
+			}
+			like = event
+		}
+	}
+	return like
 }
 
 // eventsOf lists what each set has samples of.

@@ -115,7 +115,7 @@ func TestChooseEvent(t *testing.T) {
 		{"misses", map[string]uint64{"cycles": 100, "misses": 900}, map[string]uint64{"cycles": 50, "misses": 40}, "misses"},
 		{"", map[string]uint64{"cycles": 7, "misses": 7}, map[string]uint64{"cycles": 7, "misses": 7}, "cycles"},
 		{"", map[string]uint64{"cycles": 7}, map[string]uint64{"misses": 7}, "a has cycles; b has misses"},
-		{"misses", map[string]uint64{"cycles": 7}, map[string]uint64{"cycles": 7}, "no event"},
+		{"misses", map[string]uint64{"cycles": 7}, map[string]uint64{"cycles": 7}, `samples of event "misses"`},
 		{"", nil, nil, "no event"},
 	} {
 		sets := []*Set{set("a", tt.a), set("b", tt.b)}

@@ -53,13 +53,17 @@ func Judge(ctx context.Context, opt *Request) (*Comparison, error) {
 		}
 		defer s.src.Close()
 	}
-	ev, err := compare.ChooseEvent(slices.Concat(sides[0].sets, sides[1].sets), opt.Event)
+	all := slices.Concat(sides[0].sets, sides[1].sets)
+	ev, err := input.Alike(all, opt.Event, sides[0].src.Notify())
 	if err != nil {
-		return nil, fail.Wrap(fail.Nothing, err)
+		return nil, err
 	}
+	names := compare.NamesOf(all)
+	pairFiles(sides, names)
+	input.TellAlone(all, names, sides[0].src.Notify())
 	c := &Comparison{Event: ev.Name, Unit: unitOf(sides, ev)}
 	q := compare.Question{Noise: opt.Noise, SameLoad: opt.SameLoad, Serial: sides[0].stored() && sides[1].stored()}
-	q.Unchanged, q.OneBuild = tally(sides)
+	q.Unchanged, q.OneBuild = tally(sides, names)
 	for i, to := range []*[]compare.Run{&q.Old, &q.New} {
 		if *to, err = sides[i].runs(c.Unit); err != nil {
 			return nil, err
@@ -263,11 +267,9 @@ func together(runs []compare.Run) compare.Run {
 // other marks the name of an image that is another build than the one its procedures are given to.
 const other = "\x00"
 
-// tally adds up the samples of all sets by procedures of the newest build of each image, and
+// tally adds up the samples of all sets, whose images have such names, by procedures of the newest build of each image, and
 // returns those whose code is the same in all builds. one reports that there is but one build of each.
-func tally(sides [2]*side) (unchanged map[compare.Thing]bool, one bool) {
-	names := compare.NamesOf(slices.Concat(sides[0].sets, sides[1].sets))
-	pairFiles(sides, names)
+func tally(sides [2]*side, names map[sample.ImageID]string) (unchanged map[compare.Thing]bool, one bool) {
 	main := mains(sides, names)
 	marked := map[sample.ImageID]string{} // names that tell builds apart
 	builds := map[string]sample.ImageID{} // by marked name
