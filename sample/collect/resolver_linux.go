@@ -41,9 +41,9 @@ type resolver struct {
 	procs       processes
 	dying       map[int]bool // processes whose first thread has ended
 	pending     []pending    // samples that had no mapping yet
-	moments     []pending    // of windows, whose numbers are in Event
+	moments     []countedPC  // of windows, whose numbers are in Event
 	waited      int          // of moments, those that a drain left for the next one
-	faults      []pending    // page faults that a drain left for the next one
+	faults      []countedPC  // page faults that a drain left for the next one
 	carried     [maxEvents]uint64
 	stored      [maxEvents]map[int]uint64 // by event and processor: samples stored whose processors no counts have yet
 	lost        uint64                    // records that the kernel dropped
@@ -157,10 +157,10 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 }
 
 // placeFaults adds page faults to the counts of the timer that they are beside. Those in code whose mapping is not known yet wait for the next time.
-func (r *resolver) placeFaults(c *sample.Counts, fresh []pending) {
+func (r *resolver) placeFaults(c *sample.Counts, fresh []countedPC) {
 	waited, i := len(r.faults), 0
 	all := sample.NewCounts(c.CPU, sample.Event{})
-	r.faults = slices.DeleteFunc(append(r.faults, fresh...), func(p pending) bool {
+	r.faults = slices.DeleteFunc(append(r.faults, fresh...), func(p countedPC) bool {
 		i++
 		return r.placeMoment(all, &p) != sample.LostUnmapped || i <= waited
 	})
@@ -212,13 +212,13 @@ func (r *resolver) placeMoments() (all []probe.Moments) {
 			all[w].Counts.Lose(why, p.n)
 		}
 	}
-	r.moments = slices.DeleteFunc(r.moments, func(p pending) bool { return !late[p.Event] })
+	r.moments = slices.DeleteFunc(r.moments, func(p countedPC) bool { return !late[p.Event] })
 	r.waited = len(r.moments)
 	return slices.DeleteFunc(all, func(m probe.Moments) bool { return late[m.Number] })
 }
 
 // placeMoment adds samples to those of their window, or returns why they are in no image.
-func (r *resolver) placeMoment(c *sample.Counts, p *pending) sample.Loss {
+func (r *resolver) placeMoment(c *sample.Counts, p *countedPC) sample.Loss {
 	if p.IP == 0 {
 		return sample.LostKernel
 	}

@@ -111,6 +111,12 @@ type processorCounters struct {
 	Stored [maxEvents]uint64    // samples, by event
 }
 
+// countedPC are samples at one place.
+type countedPC struct {
+	sampledPC
+	n uint64
+}
+
 // pending are samples that wait for a mapping.
 type pending struct {
 	call
@@ -133,8 +139,10 @@ func (p *pending) stack(c *sample.Counts, frames []sample.Frame, top sample.Fram
 
 // batch are the buffers of a drain.
 type batch struct {
-	keys   []sampledPC
-	counts []uint64
+	keys    []sampledPC
+	counts  []uint64
+	samples []pending
+	faults  []countedPC
 }
 
 // settle is how long a program may still be at work on a map that is no longer
@@ -360,13 +368,22 @@ func (s *sampler) release() {
 	}
 }
 
-// taken is what was counted between two drains.
+// taken is what was counted between two drains. Its samples and faults are good until the next take.
 type taken struct {
 	samples []pending
 	weights [maxEvents]uint64         // of samples, by event
 	stored  [maxEvents]map[int]uint64 // by event and processor, samples; nil: not asked for
 	failed  uint64                    // samples that were not stored
-	faults  []pending                 // page faults
+	faults  []countedPC               // page faults
+}
+
+// emptied returns a buffer to fill again, or none where it has grown far beyond what it was last used for.
+func emptied[T any](used []T) []T {
+	if cap(used) > 4*len(used)+1024 {
+		return nil
+	}
+	clear(used)
+	return used[:0]
 }
 
 // take takes out what was counted since the last time.
@@ -381,6 +398,7 @@ func (s *sampler) take() (t taken, err error) {
 	if old == 1 {
 		m = s.bpf.Counts1
 	}
+	t.samples, t.faults = emptied(s.batch.samples), emptied(s.batch.faults)
 	var cursor ebpf.MapBatchCursor
 	for {
 		n, err := m.BatchLookupAndDelete(&cursor, s.batch.keys, s.batch.counts, nil)
@@ -391,7 +409,7 @@ func (s *sampler) take() (t taken, err error) {
 			kernel := k.PID == 0 || k.Event&inKernel != 0
 			k.Event &^= inKernel
 			if k.Event == faultEvent {
-				t.faults = append(t.faults, pending{call: call{sampledPC: k}, n: s.batch.counts[i]})
+				t.faults = append(t.faults, countedPC{k, s.batch.counts[i]})
 				continue
 			}
 			t.samples = append(t.samples, pending{call: call{sampledPC: k}, n: s.batch.counts[i], kernel: kernel})
@@ -406,6 +424,7 @@ func (s *sampler) take() (t taken, err error) {
 			return t, err
 		}
 	}
+	s.batch.samples, s.batch.faults = t.samples, t.faults
 	for _, p := range t.samples {
 		s.drained += p.n
 	}

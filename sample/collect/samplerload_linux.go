@@ -77,7 +77,7 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	}
 	spec.Maps[samplerMapCgroups].MaxEntries = uint32(max(1, len(s.opt.Cgroups)))
 	s.entries = int(size.counts)
-	s.batch = batch{make([]sampledPC, size.counts), make([]uint64, size.counts)}
+	s.batch = batch{keys: make([]sampledPC, size.counts), counts: make([]uint64, size.counts)}
 
 	if s.opt.Probes { // what is loaded later needs them too
 		s.types = kernelbtf.NewCache()
