@@ -47,7 +47,7 @@ func (s *System) addMoments(at []moment, n []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, m := range at {
-		s.resolver.moments = append(s.resolver.moments, pending{call: call{sampledPC: sampledPC{IP: m.IP, Born: m.Born, PID: m.PID, Event: m.Number}}, n: n[i]})
+		s.resolver.moments = append(s.resolver.moments, countedPC{sampledPC{IP: m.IP, Born: m.Born, PID: m.PID, Event: m.Number}, n[i]})
 	}
 }
 
@@ -110,6 +110,7 @@ func (s *System) begin() error {
 		s.release()
 		return err
 	}
+	calmMonitor()
 	go s.tend()
 	go func() {
 		defer close(s.unwound)
