@@ -155,7 +155,7 @@ func checked(s *input.Session, want string) (*infer.ImageProfile, error) {
 func buildGates(ip *infer.ImageProfile, path string, lim gate.Limits) ([]gate.Gate, error) {
 	im, err := image.Open(path, image.Options{})
 	if err != nil {
-		return nil, err
+		return nil, input.Mistaken(path, input.WantImage, err)
 	}
 	defer im.Close()
 	return gate.Build(ip, im, lim)

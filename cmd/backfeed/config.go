@@ -8,6 +8,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/input"
 )
 
 // A configuration is flags in a file of YAML: below the name of a command, a key for each flag, whose value is
@@ -48,7 +49,7 @@ func (c *cli) readConfig(path string, optional bool) error {
 		err = c.fs.Configure(b, c.cmd.name, configured)
 	}
 	if err != nil {
-		return fail.Errorf(fail.Usage, "%s: %w", path, err)
+		return input.Mistaken(path, input.WantConfig, fail.Errorf(fail.Usage, "%s: %w", path, err))
 	}
 	return nil
 }

@@ -112,7 +112,8 @@ func (c *cli) decisions(path, consumer string) (*feedback.Decisions, error) {
 	defer f.Close()
 	d, err := emit.Deciders[consumer](f)
 	if err != nil {
-		return nil, fail.Errorf(fail.Nothing, "%s: %w", path, err)
+		want := map[string]input.Wanted{"go": input.WantPprof, "llvm": input.WantLLVM}[consumer]
+		return nil, input.Mistaken(path, want, fail.Errorf(fail.Nothing, "%s: %w", path, err))
 	}
 	return d, nil
 }

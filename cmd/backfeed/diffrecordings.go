@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -10,6 +11,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/compare"
+	"backfeed/sample"
 )
 
 // diffFlags are those of diff that are about recordings.
@@ -45,6 +47,9 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *flag
 	boundGarbage(gcPercent)
 	for i, path := range []string{before, after} {
 		src, err := input.Read(context.Background(), []string{path}, opt)
+		if errors.Is(err, sample.ErrNoAddresses) && input.IsProfile(path) {
+			err = fmt.Errorf("%w; a recording is compared with a profile for go build as one: what `backfeed emit go RECORDING -o new.pgo` makes of it", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.Image
 	if *j.relinked != "" {
 		im, err := image.Open(*j.relinked, image.Options{})
 		if err != nil {
-			return nil, err
+			return nil, input.Mistaken(*j.relinked, input.WantImage, err)
 		}
 		defer im.Close()
 		relinked = im

@@ -12,6 +12,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/optimize"
 	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/prose"
@@ -124,7 +125,7 @@ func (c *cli) optimize(ctx context.Context, config *optimize.Config, path string
 			return fail.Errorf(fail.Usage, "%s: %w; it says what to optimize (`backfeed help optimize`)", path, fail.Cause(err))
 		}
 		if config, err = optimize.Parse(text, filepath.Dir(path)); err != nil {
-			return fail.Errorf(fail.Usage, "%s: %w", path, err)
+			return input.Mistaken(path, input.WantConfig, fail.Errorf(fail.Usage, "%s: %w", path, err))
 		}
 	}
 	if markdown != "" {

@@ -15,6 +15,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/forge"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/refresh"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback/gate"
@@ -136,7 +137,7 @@ func (c *cli) refresh(ctx context.Context, path string, opt refresh.Options, mar
 		return fs, limits(fs)
 	})
 	if err != nil {
-		return fail.Errorf(fail.Usage, "%s: %w", path, err)
+		return input.Mistaken(path, input.WantConfig, fail.Errorf(fail.Usage, "%s: %w", path, err))
 	}
 	p.change.Dir = filepath.Dir(path)
 	if p.api != nil {

@@ -50,11 +50,8 @@ func runVerify(c *cli, args []string) error {
 		return c.usage(errors.New("want --truth FILE: what is compared with"))
 	}
 	doc, err := input.File(fs.Arg(0), document.Read)
-	if errors.Is(err, document.ErrFormat) {
-		err = fmt.Errorf("%w; want what `backfeed infer --format json` writes", err)
-	}
 	if err != nil {
-		return err
+		return input.Mistaken(fs.Arg(0), input.WantCounts, err)
 	}
 	exact, err := readTruth(*truths)
 	if err != nil {
@@ -93,7 +90,7 @@ func readTruth(files []string) (*truth.Counts, error) {
 	for _, file := range files {
 		one, err := input.File(file, truth.Read)
 		if err != nil {
-			return nil, err
+			return nil, input.Mistaken(file, input.WantTruth, err)
 		}
 		if all == nil {
 			all = one

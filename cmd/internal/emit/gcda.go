@@ -88,7 +88,7 @@ func readNotes(path string) (*gcov.Notes, error) {
 	defer f.Close()
 	n, err := gcov.ReadNotes(f, path)
 	if err != nil {
-		return nil, fail.Wrap(fail.Nothing, err)
+		return nil, input.Mistaken(path, input.WantNotes, fail.Wrap(fail.Nothing, err))
 	}
 	return n, nil
 }

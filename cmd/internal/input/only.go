@@ -82,6 +82,9 @@ func fileName(id sample.ImageID) string {
 func noImage(want string, build sample.BuildID, ids []sample.ImageID) error {
 	const list = "(`backfeed images` lists those that have some"
 	if build.IsZero() {
+		if head, isDir, err := headOf(want); err == nil && !isDir && kindOf(head) != kindELF {
+			return Mistaken(want, WantImage, fail.Errorf(fail.Nothing, "%s: no ELF file", want))
+		}
 		return fail.Errorf(fail.Nothing, "%s: no samples of such an image %s)", want, list)
 	}
 	for _, id := range ids {

@@ -236,6 +236,9 @@ func OpenStore(dir string, notify report.Notify) (store.Store, error) {
 	if store.InBucket(dir) && err != nil {
 		return nil, fail.Wrap(fail.Usage, err)
 	}
+	if st, statErr := os.Stat(dir); errors.Is(err, store.ErrNoStore) && statErr == nil && !st.IsDir() {
+		return nil, Mistaken(dir, WantStore, fail.Wrap(fail.Nothing, err))
+	}
 	if errors.Is(err, store.ErrNoStore) {
 		return nil, fail.Errorf(fail.Nothing, "%s: a directory, but no store; record --store DIR and agent --store DIR make one", dir)
 	}
@@ -396,15 +399,22 @@ func unknown(head []byte) error {
 	case len(head) == 0:
 		return errors.New("empty file: was the recording broken off?")
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
-		return errors.New("an ELF image, not a recording of one")
+		return errors.New("an ELF image, not a recording of one: `backfeed record -o app.bfr -- PROGRAM` makes one")
 	case string(head) == "bfr":
 		return errors.New("the first bytes of a backfeed recording, and no more: was it broken off?")
 	case bytes.HasPrefix(head, []byte("bfr")):
 		return errors.New("a backfeed recording of a version that this backfeed does not know")
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return errors.New("compressed with gzip, but neither a pprof profile nor OTLP profiles, or cut off")
 	}
-	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor OTLP profiles nor callgrind's counts (`backfeed help recordings` says what is read)")
+	kind := kindOf(head)
+	switch kind {
+	case kindGzip:
+		return errors.New("compressed with gzip, but neither a pprof profile nor OTLP profiles, or cut off: " + wants[WantSamples].otherwise)
+	case kindCounts:
+		return errors.New("a counts document, which is inferred: name the recording that it was made of; `backfeed verify` compares it with exact counts")
+	case kindText, kindUnknown:
+		return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor OTLP profiles nor callgrind's counts (`backfeed help recordings` says what is read)")
+	}
+	return fmt.Errorf("%s, not a recording: %s", kind, wants[WantSamples].otherwise)
 }
 
 // peek returns the first bytes of in, and in as if they had not been read. A file
