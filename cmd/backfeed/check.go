@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
@@ -41,6 +42,9 @@ other languages by their names and braces, so that one that macros put together 
 backfeed check /var/lib/backfeed --since 7d --image ./app --max-age 3d`,
 	run: runCheck,
 }
+
+// muchLoading is the share of the samples from which time in the dynamic loader is told.
+const muchLoading = 0.05
 
 // limits defines the flags of limits.
 func limits(fs *flagset.Set) *gate.Limits {
@@ -84,7 +88,7 @@ func runCheck(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
 	c.inference(opt)
-	want := fs.String("image", "", "check the image with that `path` or build ID (default: the one with the most samples)")
+	want := fs.String("image", "", "check the image with that `path` or build ID (default: the program with the most samples, or else the library)")
 	binary := fs.String("binary", "", "compare with the `file` of a newer build")
 	tree := fs.String("source", "", "compare with the source below `dir`")
 	lim := limits(fs)
@@ -107,6 +111,9 @@ func runCheck(c *cli, args []string) error {
 	ip, err := checked(src, *want)
 	if err != nil {
 		return err
+	}
+	if n := gate.Loading(src.Profile); float64(n) >= muchLoading*float64(src.Profile.Samples.Used) && n > 0 {
+		c.warn("%s of the samples are in the dynamic loader, which runs before main and where functions of libraries are bound: no profile of the program is about them; processes are short, so have each do more", report.Share(n, src.Profile.Samples.Total))
 	}
 	otherID, of := src.OfOtherID()
 	gates := gate.Recording(src.Profile, ip, otherID, of, *lim)
@@ -145,7 +152,8 @@ func checked(s *input.Session, want string) (*infer.ImageProfile, error) {
 	if want != "" {
 		return s.Image(want)
 	}
-	if ip := feedback.Largest(s.Profile, func(*infer.ImageProfile) bool { return true }); ip != nil {
+	isProgram := func(ip *infer.ImageProfile) bool { return !emit.IsSharedName(ip.ID.Path) }
+	if ip := feedback.Largest(s.Profile, isProgram); ip != nil {
 		return ip, nil
 	}
 	return nil, fail.Errorf(fail.Nothing, "check: no samples of any image (`backfeed images` says why)")

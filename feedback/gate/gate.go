@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -61,7 +62,7 @@ func part(a, b uint64) float64 { return float64(a) / float64(max(b, 1)) }
 func Recording(p *infer.Profile, ip *infer.ImageProfile, otherID, recorded uint64, lim Limits) []Gate {
 	var own, known, placed uint64
 	for _, r := range ip.Procs {
-		if ip.Image.Go == "" || !strings.HasPrefix(r.Proc.Name, "runtime.") && !strings.HasPrefix(r.Proc.Name, "internal/runtime/") {
+		if !IsLoader(ip.ID.Path) && (ip.Image.Go == "" || !strings.HasPrefix(r.Proc.Name, "runtime.") && !strings.HasPrefix(r.Proc.Name, "internal/runtime/")) {
 			own += r.Samples
 		}
 		for i, n := range r.BlockSamples {
@@ -77,9 +78,44 @@ func Recording(p *infer.Profile, ip *infer.ImageProfile, otherID, recorded uint6
 		{"samples", Samples, float64(user), float64(lim.MinSamples), false, 0, "record for longer, at a higher rate (-F), or merge recordings"},
 		atLeast("used", p.Samples.Used, user, lim.MinUsed, "samples have no place; `backfeed images` says why"),
 		atMost("other build ID", otherID, recorded, lim.MaxOtherID, "the files here are not those that ran"),
-		atLeast("own code", own, user, lim.MinOwn, "the program itself hardly ran: was it idle?"),
+		atLeast("own code", own, user, lim.MinOwn, hardlyRan(p, ip, user)),
 		atLeast("known within functions", known, placed, lim.MinKnown, "too little is sure of how often blocks ran; more samples help"),
 	}
+}
+
+// hardlyRan is what it means that little of user is of ip, and where the rest is.
+func hardlyRan(p *infer.Profile, ip *infer.ImageProfile, user uint64) string {
+	why := "the program itself hardly ran: was it idle?"
+	if n := Loading(p); 2*n >= user-min(user, ip.Samples) && n > 0 {
+		return fmt.Sprintf("the program itself hardly ran: %.1f%% of the samples are in the dynamic loader, which runs before main: have each process do more", 100*part(n, user))
+	}
+	var most *infer.ImageProfile
+	for _, other := range p.Images {
+		if other != ip && (most == nil || other.Samples > most.Samples) {
+			most = other
+		}
+	}
+	if most != nil && most.Samples > ip.Samples {
+		why += fmt.Sprintf(" %.1f%% of the samples are in %s (--image checks another image)", 100*part(most.Samples, user), most.ID.Path)
+	}
+	return why
+}
+
+// IsLoader reports whether the image at path is a dynamic loader, by its name: ld-linux-x86-64.so.2, ld-musl-x86_64.so.1, ld-2.31.so. What
+// runs in it is neither the program nor what that calls: it maps libraries and binds their symbols, mostly before main.
+func IsLoader(path string) bool {
+	base := filepath.Base(path)
+	return (strings.HasPrefix(base, "ld-") || strings.HasPrefix(base, "ld64.") || strings.HasPrefix(base, "ld.")) && strings.Contains(base, ".so")
+}
+
+// Loading returns the samples in dynamic loaders.
+func Loading(p *infer.Profile) (n uint64) {
+	for _, ip := range p.Images {
+		if IsLoader(ip.ID.Path) {
+			n += ip.Samples
+		}
+	}
+	return n
 }
 
 // Age judges how long ago the newest samples were taken, to a minute.

@@ -167,3 +167,30 @@ func TestCarriedSays(t *testing.T) {
 		}
 	}
 }
+
+// TestLoading: time in the dynamic loader is nobody's own code, and a failure says that it is there; of a library that has more, that is said.
+func TestLoading(t *testing.T) {
+	of := func(path string, n uint64) *infer.ImageProfile {
+		return &infer.ImageProfile{ID: sample.ImageID{Path: path}, Image: &image.Image{}, Samples: n, Procs: []*infer.Result{{Proc: &image.Proc{}, Samples: n}}}
+	}
+	app, libc := of("/bin/app", 20), of("/lib/libc.so.6", 70)
+	for path, want := range map[string]string{
+		"/lib64/ld-linux-x86-64.so.2": "77.8% of the samples are in the dynamic loader, which runs before main",
+		"/lib/ld-musl-x86_64.so.1":    "77.8% of the samples are in the dynamic loader",
+		"/lib/libc.so.6":              "was it idle? 77.8% of the samples are in /lib/libc.so.6 (--image checks another image)",
+	} {
+		other := of(path, 70)
+		p := &infer.Profile{Samples: infer.Samples{Total: 90, Used: 90}, Images: []*infer.ImageProfile{other, app}}
+		for _, g := range Recording(p, app, 0, 90, Limits{MinOwn: 0.3, MaxOtherID: 1}) {
+			if g.Name == "own code" && (g.OK() || !strings.Contains(g.Reason, want)) {
+				t.Errorf("%s: %+v, want %q", path, g, want)
+			}
+		}
+		if got := failing(Recording(p, other, 0, 90, Limits{MinOwn: 0.3, MaxOtherID: 1})...); (got == "own code") != IsLoader(path) {
+			t.Errorf("%s by itself: %q fails", path, got)
+		}
+	}
+	if IsLoader("/bin/ld") || IsLoader(libc.ID.Path) || IsLoader("/usr/lib/libldap.so.2") || !IsLoader("/lib/ld-2.31.so") {
+		t.Error("loaders are not told by their names")
+	}
+}

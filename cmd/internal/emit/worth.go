@@ -46,7 +46,7 @@ func missed(src *input.Session, opt Options, format string, again attempt, about
 	all, in, others := shares(src, about)
 	for _, path := range report.MostFirst(others) {
 		n := others[path]
-		if path == "" || isSharedName(path) || !strings.HasPrefix(path, "/") {
+		if path == "" || IsSharedName(path) || !strings.HasPrefix(path, "/") {
 			continue
 		}
 		if n <= in && float64(in) >= littleTime*float64(all) {
@@ -109,7 +109,7 @@ func outside(src *input.Session, opt Options, again attempt, about []sample.Imag
 		case path == "":
 			where += fmt.Sprintf("; %s are in the kernel", report.Share(n, all))
 		default:
-			more = more || n > in || 2*n >= in && isProgram(src, path, about) || isLibrary(about) && !isSharedName(path)
+			more = more || n > in || 2*n >= in && isProgram(src, path, about) || isLibrary(about) && !IsSharedName(path)
 			where += fmt.Sprintf("; %s are in %s, %s", report.Share(n, all), report.Clean(path), remedy(src, path, again))
 		}
 	}
@@ -124,7 +124,7 @@ func outside(src *input.Session, opt Options, again attempt, about []sample.Imag
 func lostProgram(src *input.Session) error {
 	chosen := feedback.GoProgram(src.Profile)
 	lost, n := src.Unfound()
-	if chosen == nil || n == 0 || isSharedName(lost.Path) {
+	if chosen == nil || n == 0 || IsSharedName(lost.Path) {
 		return nil
 	}
 	built := strings.Contains(lost.Path, "/go-build")
@@ -175,7 +175,7 @@ func remedy(src *input.Session, path string, again attempt) string {
 
 // isProgram reports whether the image at path is a program that a profile might be about instead: of Go, if those are that it is about.
 func isProgram(src *input.Session, path string, about []sample.ImageID) bool {
-	if isSharedName(path) {
+	if IsSharedName(path) {
 		return false
 	}
 	ofGo := func(ip *infer.ImageProfile) bool { return ip.Image != nil && ip.Image.Go != "" }
@@ -193,11 +193,11 @@ func isProgram(src *input.Session, path string, about []sample.ImageID) bool {
 
 // isLibrary reports whether all images are shared libraries by their names, which who records a program rarely compiles.
 func isLibrary(ids []sample.ImageID) bool {
-	return len(ids) > 0 && !slices.ContainsFunc(ids, func(id sample.ImageID) bool { return !isSharedName(id.Path) })
+	return len(ids) > 0 && !slices.ContainsFunc(ids, func(id sample.ImageID) bool { return !IsSharedName(id.Path) })
 }
 
-// isSharedName reports whether a path is that of a shared library: libz.so, libz.so.1.2.
-func isSharedName(path string) bool {
+// IsSharedName reports whether a path is that of a shared library: libz.so, libz.so.1.2.
+func IsSharedName(path string) bool {
 	base := filepath.Base(path)
 	return strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.")
 }
