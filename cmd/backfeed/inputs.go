@@ -12,6 +12,7 @@ import (
 	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/terminal"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -185,3 +186,27 @@ type notices struct{ c *cli }
 func (n notices) Warn(format string, args ...any)     { n.c.warn(format, args...) }
 func (n notices) Progress(format string, args ...any) { n.c.progress(format, args...) }
 func (n notices) Done()                               { n.c.clearProgress() }
+
+// steps are notices of a command that takes minutes: what it does is told by a line for each step where there is no terminal for a line of
+// progress, too.
+type steps struct {
+	notices
+	last string
+}
+
+func (s *steps) Progress(format string, args ...any) {
+	s.notices.Progress(format, args...)
+	step := format // what only counts on is the same step
+	for _, a := range args {
+		switch a.(type) {
+		case int, int64, uint64, float64:
+		default:
+			step += fmt.Sprintf("\x00%v", a)
+		}
+	}
+	if terminal.Is(s.c.stderr) || step == s.last {
+		return
+	}
+	s.last = step
+	s.c.warn(format, args...)
+}

@@ -96,7 +96,7 @@ func runOptimize(c *cli, args []string) error {
 			c.warn("not at idle priority: %v", err)
 		}
 	}
-	opt.Notify = notices{c}
+	opt.Notify = &steps{notices: notices{c}}
 	return c.repeat(*every, func(ctx context.Context) error {
 		return c.optimize(ctx, one, cmp.Or(*config, configFile), opt, *markdown, format, failOn.Value == "old")
 	})

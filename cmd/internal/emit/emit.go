@@ -66,7 +66,9 @@ func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if least, most, known := st.Worth.Saves(); opt.Saves != nil && known && !built {
 		*opt.Saves = [2]float64{least, most}
 	}
-	summary = append(summary, worth(st.Worth, built)...)
+	if opt.Saves == nil || st.Worth.Little() { // who is told the shares says them
+		summary = append(summary, worth(st.Worth, built)...)
+	}
 	return append(summary, elsewhere(src, opt, again, st.Image)...), nil
 }
 
