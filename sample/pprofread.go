@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -50,7 +51,8 @@ func ParseProfile(r io.Reader) (*profile.Profile, error) { return parseProfile(r
 // maxPprofLabels each; "" is none.
 func parseProfile(r io.Reader, label string) (*profile.Profile, error) {
 	in, r := bound.Stream(r)
-	br := bufio.NewReader(r)
+	read := &counter{r: r}
+	br := bufio.NewReader(read)
 	r = br
 	if head, _ := br.Peek(len(gzipMagic)); bytes.Equal(head, gzipMagic) {
 		z, err := gzip.NewReader(br)
@@ -60,6 +62,9 @@ func parseProfile(r io.Reader, label string) (*profile.Profile, error) {
 		r = in.Unpack(z)
 	}
 	b, err := bound.ReadAll(r)
+	if errors.Is(err, io.ErrUnexpectedEOF) { // the file ends within the stream
+		err = fmt.Errorf("offset %#x: gzip stream: %w", read.n, err)
+	}
 	if err == nil {
 		b, err = prunePprof(b, in, label)
 	}
@@ -76,6 +81,18 @@ func parseProfile(r io.Reader, label string) (*profile.Profile, error) {
 	return p, nil
 }
 
+// A counter counts the bytes that were read.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
 // prunePprof leaves the labels out of a profile, but for those of one key ("" is none), and
 // draws from in what the rest will take. It writes over b.
 func prunePprof(b []byte, in *bound.Input, label string) ([]byte, error) {
@@ -87,7 +104,7 @@ func prunePprof(b []byte, in *bound.Input, label string) ([]byte, error) {
 		f, next, ok := protoField(rest)
 		d.off = len(b) - len(rest)
 		if !ok {
-			return nil, fmt.Errorf("offset %#x: malformed field: %w", d.off, ErrFormat)
+			return nil, fmt.Errorf("offset %#x: field of Profile: %w, broken off or changed since it was written", d.off, ErrFormat)
 		}
 		if f.number == pprofSampleType {
 			d.types++

@@ -43,6 +43,8 @@ func Sniff(b []byte) Format {
 		return FormatPprof
 	case sniffOTLP(b), bytes.HasPrefix(b, zstdMagic): // nothing else that is read begins with zstd
 		return FormatOTLP
+	case sniffPprof(b, true): // it is broken off, of which its reader says more
+		return FormatPprof
 	}
 	return FormatUnknown
 }
@@ -75,6 +77,9 @@ func sniffGzip(b []byte) Format {
 	}
 	if sniffOTLP(plain[:n]) {
 		return FormatOTLP
+	}
+	if sniffPprof(plain[:n], true) {
+		return FormatPprof
 	}
 	return FormatUnknown
 }

@@ -2,6 +2,9 @@ package sample
 
 import (
 	"bytes"
+	"compress/gzip"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -79,4 +82,31 @@ func FuzzSniff(f *testing.F) {
 			t.Errorf("format %d has no name", got)
 		}
 	})
+}
+
+// TestSniffBroken: what is left of a profile in pprof's format is told as one, and its reader says where it is broken off.
+func TestSniffBroken(t *testing.T) {
+	whole := []byte("\x0a\x04\x08\x01\x10\x02\x12\x20half of a sample")
+	zip := func(b []byte) []byte {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		w.Write(b)
+		w.Close()
+		return z.Bytes()
+	}
+	cut := zip(append([]byte("\x0a\x04\x08\x01\x10\x02"), bytes.Repeat([]byte("\x32\x03abc"), 100)...))
+	cut = cut[:len(cut)-9] // into the last block and what follows
+	for name, tt := range map[string]struct {
+		b    []byte
+		want string
+	}{
+		"plain":          {whole, "offset 0x6: field of Profile: malformed recording, broken off or changed since it was written"},
+		"packed":         {zip(whole), "offset 0x6: field of Profile: malformed recording, broken off or changed since it was written"},
+		"packed and cut": {cut, fmt.Sprintf("offset %#x: gzip stream: unexpected EOF", len(cut))},
+	} {
+		_, err := ReadPprof(bytes.NewReader(tt.b))
+		if got := Sniff(tt.b); got != FormatPprof || err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, %v, want %q", name, got, err, tt.want)
+		}
+	}
 }

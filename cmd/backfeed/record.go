@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -111,6 +113,27 @@ func (c *cli) recordFlags() *recordFlags {
 	return f
 }
 
+// ofKernel reports whether a process is a thread of the kernel; false where that is not known.
+func ofKernel(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	return kernelThread(string(b))
+}
+
+// kernelThread reports whether a line of /proc/PID/stat is of a thread of the kernel: PID (NAME) STATE, five numbers and the flags, of which
+// PF_KTHREAD says so (include/linux/sched.h of Linux 6.1).
+func kernelThread(stat string) bool {
+	const flags, kthread = 6, 0x00200000
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // the name may hold anything
+	if len(fields) <= flags {
+		return false
+	}
+	n, err := strconv.ParseUint(fields[flags], 10, 64)
+	return err == nil && n&kthread != 0
+}
+
 // options makes recording options of the flags and the command line's rest.
 func (f *recordFlags) options(command []string) (collect.Options, error) {
 	switch {
@@ -122,6 +145,11 @@ func (f *recordFlags) options(command []string) (collect.Options, error) {
 		return collect.Options{}, fmt.Errorf("-F %d: want a positive number", *f.hz)
 	case *f.limit < 0:
 		return collect.Options{}, fmt.Errorf("-d %v: want a positive time", *f.limit)
+	}
+	for _, pid := range *f.pids {
+		if ofKernel(pid) {
+			return collect.Options{}, fmt.Errorf("-p %d: a thread of the kernel, which has no code in user mode; record -a --kernel samples the kernel, and that thread with -p", pid)
+		}
 	}
 	opt := collect.Options{Command: command, PIDs: *f.pids, Frequency: *f.hz, Duration: *f.limit, MaxCPU: float64(f.maxCPU)}
 	if f.events != nil {

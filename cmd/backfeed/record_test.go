@@ -127,3 +127,18 @@ func TestPGO(t *testing.T) {
 		t.Errorf("of a command that does nothing: exit code %d: %s", code, errs)
 	}
 }
+
+// TestKernelThread: threads of the kernel are told by their flags, whatever their names hold.
+func TestKernelThread(t *testing.T) {
+	for stat, want := range map[string]bool{
+		"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0":     true,
+		"11 (a) b (c) I 2 0 0 0 -1 69238880 0 0":    true,
+		"4242 (bash) S 1 4242 4242 34816 1 4194304": false,
+		"4242 (sh": false,
+		"":         false,
+	} {
+		if got := kernelThread(stat); got != want {
+			t.Errorf("%q: %v", stat, got)
+		}
+	}
+}

@@ -202,7 +202,7 @@ func (s *Session) readSource(ctx context.Context, path string, into *sum) (*samp
 	case errors.As(err, &disk):
 		return nil, fmt.Errorf("%s: %w", name, disk.Err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fail.Errorf(fail.Nothing, "%s: %w, broken off or changed since it was written", name, err)
+		return nil, fail.Errorf(fail.Nothing, "%s: %w, broken off or changed since it was written: get or record it again", name, err)
 	case err != nil: // the bytes are to blame
 		return nil, fail.Errorf(fail.Nothing, "%s: %w", name, err)
 	}
@@ -397,7 +397,7 @@ func (s *Session) offsetOf(id sample.ImageID, address uint64) (sample.Offset, bo
 func unknown(head []byte) error {
 	switch {
 	case len(head) == 0:
-		return errors.New("empty file: was the recording broken off?")
+		return errors.New("empty file: was the recording broken off? (of a Go profile, pprof.StopCPUProfile writes it in the end)")
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
 		return errors.New("an ELF image, not a recording of one: `backfeed record -o app.bfr -- PROGRAM` makes one")
 	case string(head) == "bfr":
