@@ -484,20 +484,12 @@ func (r *resolver) snapshot() error {
 
 // identify returns a mapping and its image.
 func (r *resolver) identify(m *mmapRecord) sample.Mapping {
-	mapping := m.mapping()
-	switch {
-	case r.vdso.is(m):
+	if r.vdso.is(m) {
+		mapping := m.mapping()
 		mapping.Loss, mapping.Off, mapping.Image = "", 0, r.vdso.id
-	case mapping.Loss == "":
-		mapping.Image = r.files.identify(m)
-	case strings.HasPrefix(m.path, "/memfd:"):
-		// A program can run from a file in memory. What has no build ID is code that
-		// a program made.
-		if id := r.files.identify(m); !id.Build.IsZero() {
-			mapping.Loss, mapping.Image = "", id
-		}
+		return mapping
 	}
-	return mapping
+	return m.identified(r.files.identify)
 }
 
 // refresh reads the list of the kernel's modules, if that was long ago. What the

@@ -284,11 +284,22 @@ func (t *tally) loseAt(why sample.Loss, time uint64) {
 
 // mapped takes in that a process mapped code.
 func (t *tally) mapped(m *mmapRecord) {
+	t.spaces.Map(m.pid, m.identified(t.identify))
+}
+
+// identified returns what was mapped, with the image of a file as identify knows it. A program can run from a file in memory: what has no
+// build ID of these is code that a program made.
+func (m *mmapRecord) identified(identify func(*mmapRecord) sample.ImageID) sample.Mapping {
 	mapping := m.mapping()
-	if mapping.Loss == "" {
-		mapping.Image = t.identify(m)
+	switch {
+	case mapping.Loss == "":
+		mapping.Image = identify(m)
+	case strings.HasPrefix(m.path, memfdPath):
+		if id := identify(m); !id.Build.IsZero() {
+			mapping.Loss, mapping.Image = "", id
+		}
 	}
-	t.spaces.Map(m.pid, mapping)
+	return mapping
 }
 
 // mapping returns what was mapped, but for the image of a file.
@@ -313,6 +324,9 @@ func imageID(path string, build sample.BuildID) sample.ImageID {
 	return sample.ImageID{Build: build, Path: path}
 }
 
+// memfdPath is what the paths of files begin with that a program made in memory (memfd_create(2)).
+const memfdPath = "/memfd:"
+
 // vdsoPath is what the kernel calls its code in processes.
 const vdsoPath = "[vdso]"
 
@@ -325,7 +339,7 @@ func lossOf(path string) sample.Loss {
 	if !strings.HasPrefix(path, "/") {
 		return sample.LostAnonymous // "[heap]", "[stack]", "anon_inode:..."
 	}
-	for _, p := range []string{"//anon", "/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage", "/[aio]"} {
+	for _, p := range []string{"//anon", memfdPath, "/dev/zero", "/SYSV", "/anon_hugepage", "/[aio]"} {
 		if strings.HasPrefix(path, p) {
 			return sample.LostAnonymous
 		}

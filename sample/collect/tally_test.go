@@ -347,3 +347,19 @@ func TestWeigh(t *testing.T) {
 		}
 	}
 }
+
+// TestMemfd: what runs from a file in memory is an image if that has a build ID, and code that a program made if not.
+func TestMemfd(t *testing.T) {
+	for _, tt := range []struct {
+		build sample.BuildID
+		want  sample.Mapping
+	}{
+		{sample.BuildID{}, sample.Mapping{Start: 0x1000, End: 0x3000, Off: 0x10, Loss: sample.LostAnonymous}},
+		{sample.BuildID{1}, sample.Mapping{Start: 0x1000, End: 0x3000, Off: 0x10, Image: sample.ImageID{Build: sample.BuildID{1}, Path: "/memfd:a"}}},
+	} {
+		m := &mmapRecord{pid: 1, start: 0x1000, size: 0x2000, fileOff: 0x10, path: "/memfd:a (deleted)"}
+		if got := m.identified(func(m *mmapRecord) sample.ImageID { return imageID(m.path, tt.build) }); got != tt.want {
+			t.Errorf("%v: %+v, want %+v", tt.build, got, tt.want)
+		}
+	}
+}

@@ -58,7 +58,7 @@ var lossAdvice = map[sample.Loss]string{
 	sample.LostAnonymous: "code that was made at run time (JIT), which no profile is for; its runtime can write names for perf to /tmp/perf-PID.map (node --perf-basic-prof), which are then shown",
 	sample.LostGuest:     "record inside of the virtual machine",
 	sample.LostStale:     "record the new build for a while",
-	infer.LostNoImage:    "keep the binaries that were recorded, and name where they are with --symfs DIR",
+	infer.LostNoImage:    "keep the binaries that were recorded, as record --copy-to DIR does, and name where they are with --symfs DIR",
 	infer.LostNoProc:     "the image is stripped or has code between its functions; keep its symbol table or debug file",
 
 	sample.LostNoAddress: "the profile has names and lines only; use one that the program wrote itself",
