@@ -42,6 +42,9 @@ CMD keeps its standard streams; with -o - its standard output goes to standard e
 recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of -d,
 ends CMD by SIGTERM. Processes of -p run on.
 
+Where -F is beyond 5000, what a sample takes here is measured first, and timers take no more than fill a quarter of a
+processor: record says so then.
+
 On a terminal, a line shows samples, rate, losses and the time left. It is not shown while CMD writes
 to the same terminal.
 

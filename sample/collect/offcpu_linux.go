@@ -34,6 +34,9 @@ type offCPU struct {
 	origins bool        // names of threads are kept
 	cost    *switchCost // set by start
 
+	detached uint64 // when they were, by CLOCK_MONOTONIC; 0: they are attached. Under System.switches
+	settled  bool
+
 	// Of takes, under System.mu.
 	active  uint32
 	batch   batchOf[offTotal]
@@ -199,19 +202,30 @@ func (o *offCPU) start() error {
 	return o.bpf.Begun.Set(o.begun)
 }
 
-// stop detaches them, and takes in what threads are at.
-func (o *offCPU) stop() (err error) {
-	if o == nil {
+// detach detaches them, the first time that it is called. From then on no switch is seen.
+func (o *offCPU) detach() (err error) {
+	if o == nil || o.detached > 0 {
 		return nil
 	}
 	for _, l := range o.links {
 		err = errors.Join(err, l.Close())
 	}
-	o.links = nil
+	o.links, o.detached = nil, monotonic()
 	o.cost.end(time.Now())
-	now := monotonic()
+	return err
+}
+
+// settle takes in what threads are at, once detach has been called, and reports whether it is the first to do so.
+func (o *offCPU) settle() bool {
+	if o == nil || o.settled {
+		return false
+	}
+	o.settled = true
+	now := o.detached
 	last := o.sliceAt(now) // to which waits belong that have not ended
-	o.rest.totals = map[sampledPC]offTotal{}
+	if o.rest.totals == nil {
+		o.rest.totals = map[sampledPC]offTotal{}
+	}
 	var tid uint32
 	var w offWait
 	for it := o.bpf.Waits.Iterate(); it.Next(&tid, &w); {
@@ -241,7 +255,7 @@ func (o *offCPU) stop() (err error) {
 			}
 		}
 	}
-	return err
+	return true
 }
 
 // sliceAt is slice_at of bpf/unwind.h.
@@ -264,7 +278,7 @@ func (t *offTaken) add(key sampledPC, ns uint64) {
 
 // asleep adds the threads of processes that were off all the time, which no switch told of.
 func (o *offCPU) asleep(pids []int) {
-	now := monotonic()
+	now := o.detached
 	for _, pid := range pids {
 		tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		for _, task := range tasks {

@@ -27,6 +27,9 @@ type System struct {
 	resolver *resolver
 	off      *offCPU // nil if time off the processor is not asked for
 	close    sync.Once
+	halt     sync.Once
+	halted   error
+	switches sync.Mutex // while what samples is switched on or off
 	quit     chan struct{}
 	tended   chan struct{}
 	unwound  chan struct{} // closed once the unwinder has ended
@@ -34,6 +37,7 @@ type System struct {
 	online func() ([]int, error) // which processors there are
 	used   atomic.Int64          // processor time that sampling took since it was opened, in ns
 
+	ended    bool       // Halt was called; under switches
 	mu       sync.Mutex // of both, and of drains
 	closed   bool
 	last     Counters          // when it was closed
@@ -207,10 +211,12 @@ func (s *System) tend() {
 				looked = now
 				s.plug()
 			}
-			if s.sampler.pace != nil {
+			s.switches.Lock()
+			if s.sampler.pace != nil && !s.ended {
 				s.sampler.pace.step(now)
 				s.sampler.faults.step(now, s.sampler.pace.mean())
 			}
+			s.switches.Unlock()
 			took()
 		}
 	}
@@ -226,6 +232,11 @@ func (s *System) plug() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.switches.Lock()
+	defer s.switches.Unlock()
+	if s.ended {
+		return
+	}
 	for i := len(s.sampler.cpus) - 1; i >= 0; i-- {
 		if !slices.Contains(online, s.sampler.cpus[i]) {
 			s.drop(i)
@@ -282,18 +293,43 @@ func (s *System) counters() (c Counters) {
 	return c
 }
 
+// Halt stops sampling at once, whatever else s is at. What was sampled can be had from Drain, before Close or after.
+func (s *System) Halt() error {
+	s.halt.Do(func() {
+		s.switches.Lock()
+		defer s.switches.Unlock()
+		s.ended = true
+		s.halted = errors.Join(s.sampler.stop(), s.off.detach())
+	})
+	return s.halted
+}
+
+// StopOffCPU has time off the processor recorded no longer, and what it cost at switches of threads is not spent any more. What was recorded
+// is in the next Drain.
+func (s *System) StopOffCPU() error {
+	s.switches.Lock()
+	err := s.off.detach()
+	s.switches.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.off.settle()
+	}
+	return err
+}
+
 // Close stops sampling. What was sampled since the last Drain can still be had
 // from one more.
 func (s *System) Close() error {
 	err := errors.New("closed already")
 	s.close.Do(func() {
+		err = s.Halt()
 		close(s.quit)
 		<-s.tended
 		<-s.unwound
-		err = errors.Join(s.sampler.stop(), s.off.stop())
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.off != nil {
+		if s.off.settle() {
 			s.off.asleep(s.sampler.opt.PIDs)
 		}
 		var drained []*sample.Recording

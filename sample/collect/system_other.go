@@ -38,6 +38,12 @@ func (*System) Without() []*Unavailable { return nil }
 // Counters is never reached.
 func (*System) Counters() Counters { return Counters{} }
 
+// Halt is never reached.
+func (*System) Halt() error { return noSystem }
+
+// StopOffCPU is never reached.
+func (*System) StopOffCPU() error { return noSystem }
+
 // Close is never reached.
 func (*System) Close() error { return noSystem }
 

@@ -57,6 +57,7 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 	}
 	begun = true // New closes the log
 	began := time.Now()
+	lasted := clocked(began)
 	k, err := calibrate.New(sys, ko)
 	if err != nil {
 		return nil, nil, err
@@ -76,6 +77,14 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 			return nil, nil, err
 		}
 	}
+	defer context.AfterFunc(ctx, func() { lasted() })()
+	go func() {
+		select {
+		case <-ended:
+			lasted()
+		case <-ctx.Done():
+		}
+	}()
 	rec, state, err = live.ended(ctx, held, func(ctx context.Context) (*sample.Recording, error) {
 		return k.Record(ctx, from, ended, live.drained(opt.Duration))
 	})
@@ -86,12 +95,15 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		live.tellSystem(rec, sys.Counters(), so)
 	} else {
 		live.tellSystem(rec, collect.Counters{}, so)
+		if why := privileged(opt); why != "" {
+			live.Notify.Warn("%sran without these privileges, as programs do that a user without them traces; record it as root", why)
+		}
 	}
 	if ko.Dry {
 		return rec, state, k.WritePlan(plan)
 	}
 	k.Tell(rec)
-	rec.AddRun(collect.RunOf(began, opt.Command, state))
+	rec.AddRun(collect.RunOf(began, lasted(), opt.Command, state))
 	return rec, state, nil
 }
 

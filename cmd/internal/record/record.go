@@ -51,8 +51,12 @@ func (l Live) tellWithout(sys *collect.System) {
 	}
 }
 
-// drainUntil adds up what sys samples until ctx is done, and closes it. It looks every so often, and calls drained with all so far.
+// drainUntil adds up what sys samples until ctx is done, and closes it. It looks every so often, and calls drained with all so far. Sampling ends
+// with ctx, however long reading takes: of a machine that does much at once, a second and more.
 func drainUntil(ctx context.Context, sys calibrate.Sampler, every time.Duration, drained func(sum *sample.Recording)) (*sample.Recording, error) {
+	if sys, ok := sys.(interface{ Halt() error }); ok {
+		defer context.AfterFunc(ctx, func() { sys.Halt() })() // Close returns its error
+	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var sum sample.Recording
@@ -175,6 +179,7 @@ func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Rec
 	ctx, end := live.guarded(ctx, mostMemory)
 	began := time.Now()
 	rec, stats, err := collect.Record(ctx, opt)
+	lasted := time.Since(began)
 	live.Notify.Done()
 	end()
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
@@ -190,7 +195,7 @@ func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Rec
 	if rec.Delivered() == 0 {
 		return nil, nil, fail.Errorf(fail.Nothing, "no samples: %s", whyNone(opt, stats))
 	}
-	rec.AddRun(collect.RunOf(began, opt.Command, stats.Command))
+	rec.AddRun(collect.RunOf(began, lasted, opt.Command, stats.Command))
 	return rec, stats, nil
 }
 
@@ -314,11 +319,25 @@ func (l Live) tellLostRecords(n uint64) {
 
 // whyNone guesses why a recording has no samples.
 func whyNone(opt collect.Options, stats *collect.Stats) string {
+	if why := privileged(opt); why != "" {
+		return why + "the kernel has no samples of such a program for a user without its privileges; record it as root"
+	}
 	if stats.Command != nil {
 		text := fmt.Sprintf("%s used %v of processor time in user mode; run it longer", opt.Command[0], stats.Command.UserTime().Round(time.Millisecond))
 		return text + OrRaise(opt.Frequency)
 	}
 	return "the processes used next to no processor time in user mode; record for longer, or while they have something to do"
+}
+
+// privileged begins a sentence on a command that runs with more privileges than this user has; "" if it does not.
+func privileged(opt collect.Options) string {
+	if len(opt.Command) == 0 {
+		return ""
+	}
+	if why := collect.Privileged(opt.Command[0]); why != "" {
+		return report.Clean(opt.Command[0]) + " " + why + ", and "
+	}
+	return ""
 }
 
 // OrRaise is what else helps against few samples than to record for longer: a higher rate, where the kernel's timers have one.

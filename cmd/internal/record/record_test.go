@@ -81,14 +81,14 @@ func TestRunOf(t *testing.T) {
 		t.Skip(err)
 	}
 	began := time.Now().Add(-3 * time.Second)
-	r := collect.RunOf(began, []string{"sh", strings.Repeat("x", 5000), "y"}, cmd.ProcessState)
-	if r.Began != uint64(began.UnixMilli()) || r.Lasted < 3000 || !slices.Equal(r.Command, []string{"sh", "..."}) {
+	r := collect.RunOf(began, 3*time.Second, []string{"sh", strings.Repeat("x", 5000), "y"}, cmd.ProcessState)
+	if r.Began != uint64(began.UnixMilli()) || r.Lasted != 3000 || !slices.Equal(r.Command, []string{"sh", "..."}) {
 		t.Errorf("%+v", r)
 	}
 	if u := r.Usage; u.User+u.System != uint64((cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())/time.Microsecond) || u.Minor == 0 || u.Memory == 0 || !u.Under {
 		t.Errorf("a shell used %+v; want faults, and memory of which only a bound is known", u)
 	}
-	if r := collect.RunOf(began, nil, nil); r.Usage != (sample.Usage{}) || r.Command != nil {
+	if r := collect.RunOf(began, time.Second, nil, nil); r.Usage != (sample.Usage{}) || r.Command != nil {
 		t.Errorf("without a command, %+v", r)
 	}
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 
 	"backfeed/cmd/internal/fail"
@@ -30,6 +31,7 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 	}
 	live.tellWithout(sys)
 	began := time.Now()
+	lasted := clocked(began)
 	if opt.Duration > 0 { // from now on: it may have taken a while to get here
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opt.Duration)
@@ -52,6 +54,7 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 		case <-ctx.Done():
 		}
 	}()
+	defer context.AfterFunc(ctx, func() { lasted() })()
 	rec, state, err = live.ended(ctx, held, func(ctx context.Context) (*sample.Recording, error) {
 		every := drainEvery
 		if so.OffCPU {
@@ -66,6 +69,12 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 	if rec.Delivered() == 0 && len(rec.Off) == 0 {
 		return nil, nil, fail.Errorf(fail.Nothing, "no samples: nothing that was to be sampled ran; see that it has something to do, or record for longer")
 	}
-	rec.AddRun(collect.RunOf(began, opt.Command, state))
+	rec.AddRun(collect.RunOf(began, lasted(), opt.Command, state))
 	return rec, state, nil
+}
+
+// clocked returns what returns how long a recording that began then has lasted, until it is first called: what is read and written after
+// its end is no part of it.
+func clocked(began time.Time) (lasted func() time.Duration) {
+	return sync.OnceValue(func() time.Duration { return time.Since(began) })
 }
