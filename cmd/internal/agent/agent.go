@@ -81,6 +81,7 @@ const (
 type sampler interface {
 	Drain() (*sample.Recording, error)
 	SetFrequency(hz int) error
+	StopOffCPU() error
 	Counters() collect.Counters
 	Close() error
 }
@@ -112,6 +113,7 @@ type Agent struct {
 
 	budget     budget
 	complained bool // that the budget is too small
+	offStopped bool // time off the processor is no longer recorded, as it cost too much
 	status     status
 	cpu        time.Duration // processor time of this process at the last drain
 	seen       uint64        // samples at the last drain
@@ -267,7 +269,17 @@ func (a *Agent) begin(now time.Time) {
 
 // Run works until a signal comes.
 func (a *Agent) Run(signals <-chan os.Signal) os.Signal {
-	return Until(signals, min(drainEvery, a.opt.Flush), a.step)
+	return Until(signals, stepEvery(a.opt.Flush), a.step)
+}
+
+// stepEvery is the time between two drains: a whole number of them is the time from one segment to the next.
+func stepEvery(flush time.Duration) time.Duration {
+	return flush / max(1, (flush+drainEvery-1)/drainEvery)
+}
+
+// due reports whether it is time for a segment: a step that comes a little early is not put off to the next.
+func (a *Agent) due(now time.Time) bool {
+	return now.Sub(a.from) >= a.opt.Flush-stepEvery(a.opt.Flush)/2
 }
 
 // Until takes a step every so often, until a signal comes.
@@ -291,7 +303,7 @@ func (a *Agent) step(now time.Time) {
 	a.aim(now)
 	a.shed()
 	ended := sample.EpochAt(a.from, a.opt.Epoch) != sample.EpochAt(now, a.opt.Epoch)
-	if ended || now.Sub(a.from) >= a.opt.Flush || Places(&a.gathered) > MaxGathered {
+	if ended || a.due(now) || Places(&a.gathered) > MaxGathered {
 		a.write(now)
 	}
 	if ended {
@@ -415,10 +427,27 @@ func (a *Agent) adjust(now time.Time) {
 		return
 	}
 	a.setRate(a.budget.next(s))
+	if a.opt.System.OffCPU && !a.offStopped && a.budget.crowdedOut() {
+		a.stopOffCPU()
+	}
 	if !a.complained && a.budget.hopeless() {
 		a.complained = true
 		a.log.Warn("the limit of the cost cannot be kept, even at 1 Hz; raise --max-cpu", "limit", percent(a.opt.MaxCPU), "own", fmt.Sprintf("%.2f%%", 100*a.budget.own), "of it at switches of threads", fmt.Sprintf("%.2f%%", 100*s.switches.Seconds()/s.machine.Seconds()))
 	}
+}
+
+// stopOffCPU gives up what takes the limit and leaves nothing to samples, of which all else is made.
+func (a *Agent) stopOffCPU() {
+	a.offStopped = true
+	machine := a.budget.all.machine.Seconds() // the mean of all of it: a moving average begins with nothing spent
+	at, own := a.budget.all.switches.Seconds()/machine, a.budget.all.own.Seconds()/machine
+	need := at + own + a.budget.sampling(a.budget.most)
+	a.log.Warn("time off the processor is not recorded from here on: what it takes at switches of threads leaves too little of --max-cpu to samples, which go on; a restart tries again",
+		"at switches", fmt.Sprintf("%.2f%%", 100*at), "limit", percent(a.opt.MaxCPU), "for both, --max-cpu", fmt.Sprintf("%.1f%%", math.Ceil(1000*need)/10))
+	if err := a.sampler.StopOffCPU(); err != nil {
+		a.log.Error("the kernel's programs at switches of threads did not end as they should", "error", err)
+	}
+	a.budget.offEnded()
 }
 
 // setRate changes the rate. A small step up is not worth it.

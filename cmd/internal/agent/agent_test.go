@@ -33,6 +33,8 @@ type scripted struct {
 	image    sample.ImageID // that samples are of; "/nowhere" if zero
 	hz       int
 	closed   bool
+
+	offStopped bool
 }
 
 func (s *scripted) Drain() (*sample.Recording, error) {
@@ -47,6 +49,7 @@ func (s *scripted) Drain() (*sample.Recording, error) {
 }
 
 func (s *scripted) SetFrequency(hz int) error  { s.hz = hz; return nil }
+func (s *scripted) StopOffCPU() error          { s.offStopped = true; return nil }
 func (s *scripted) Counters() collect.Counters { return s.counters }
 func (s *scripted) Close() error               { s.closed = true; return nil }
 
@@ -345,5 +348,63 @@ func TestMetricsHost(t *testing.T) {
 		}
 		resp.Body.Close()
 		l.Close()
+	}
+}
+
+// TestAgentOffStopped: where time off the processor takes what samples need, it is given up, samples have their rate again, and the log says what
+// both would take. Where it leaves them enough, or where they would have too little without it, it is kept.
+func TestAgentOffStopped(t *testing.T) {
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	machine := time.Duration(runtime.NumCPU()) * 10 * time.Second // of an interval
+	for _, tt := range []struct {
+		name     string
+		switches float64 // share of the machine
+		want     bool
+	}{
+		{"the whole limit", 0.05, true}, {"half of it", 0.004, false}, {"nothing", 0, false},
+	} {
+		a, sampler := scriptedAgent(t, start)
+		a.opt.System.OffCPU = true
+		var log bytes.Buffer
+		a.log = slog.New(slog.NewTextHandler(&log, nil))
+		for i := range 60 {
+			a.cpu = collect.ProcessorTime() // what this test takes is not the agent's
+			if !sampler.offStopped {
+				sampler.counters.Off.Took += time.Duration(tt.switches * float64(machine))
+			}
+			a.step(start.Add(time.Duration(i+1) * 10 * time.Second))
+		}
+		if sampler.offStopped != tt.want {
+			t.Errorf("%s: stopped is %v", tt.name, sampler.offStopped)
+		}
+		if tt.want && (sampler.hz < 150 || !strings.Contains(log.String(), `"at switches"=`) || !strings.Contains(log.String(), `"for both, --max-cpu"=5.4%`)) {
+			t.Errorf("%s: %d Hz\n%s", tt.name, sampler.hz, &log)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStepEvery: segments are as far apart as --flush says, also where a step comes a little early.
+func TestStepEvery(t *testing.T) {
+	for flush, want := range map[time.Duration]time.Duration{
+		time.Second: time.Second, 4 * time.Second: 4 * time.Second, 5 * time.Second: 2500 * time.Millisecond, 10 * time.Second: 10 * time.Second / 3, 5 * time.Minute: 4 * time.Second,
+	} {
+		if got := stepEvery(flush); got != want {
+			t.Errorf("--flush %v: a step every %v, want %v", flush, got, want)
+		}
+	}
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	a, _ := scriptedAgent(t, start)
+	defer a.Close()
+	a.opt.Flush = 5 * time.Second
+	early := time.Duration(0)
+	for i := range 8 {
+		a.step(start.Add(time.Duration(i+1)*2500*time.Millisecond - early))
+		early = 20*time.Millisecond - early
+	}
+	if a.status.segments != 4 {
+		t.Errorf("%d segments in 20 s, want 4", a.status.segments)
 	}
 }

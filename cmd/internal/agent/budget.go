@@ -16,9 +16,11 @@ type budget struct {
 	// of writing a segment is a small part of what may be spent in it.
 	window time.Duration
 
-	own     float64       // moving average of what the agent takes at any rate, its own processor time and that at switches, as a share of all
-	over    time.Duration // processor time of the machine that own is the average over
-	balance time.Duration // processor time that may be spent beside the limit; below 0, what was spent beyond it
+	switches float64       // the part of own that is taken at switches of threads
+	own      float64       // moving average of what the agent takes at any rate, its own processor time and that at switches, as a share of all
+	over     time.Duration // processor time of the machine that own is the average over
+	balance  time.Duration // processor time that may be spent beside the limit; below 0, what was spent beyond it
+	all      spending      // since the start
 }
 
 // shortestWindow is that of a budget in wall time; a longer time from one segment to the next
@@ -55,6 +57,8 @@ func (b *budget) next(s spending) int {
 	}
 	b.over = min(b.over+s.machine, max(b.window, s.machine))
 	b.own += ((s.own + s.switches).Seconds() - b.own*s.machine.Seconds()) / b.over.Seconds()
+	b.switches += (s.switches.Seconds() - b.switches*s.machine.Seconds()) / b.over.Seconds()
+	b.all.own, b.all.switches, b.all.machine = b.all.own+s.own, b.all.switches+s.switches, b.all.machine+s.machine
 	b.balance = min(b.balance+b.allowed(s.machine)-b.total(s), b.allowed(b.window))
 	return b.rate()
 }
@@ -82,3 +86,23 @@ func (b *budget) rate() int {
 func (b *budget) hopeless() bool {
 	return b.rate() == 1 && b.debt() > b.allowed(b.window)
 }
+
+// sampling is what samples take at a rate, as a share of all processor time.
+func (b *budget) sampling(hz int) float64 {
+	return float64(hz*b.events) * b.stolen.Seconds()
+}
+
+// fewest is the part of the rate that was asked for that samples are to have at the least beside time off the processor, and mostOff that of
+// the limit from which on what is taken at switches of threads is a reason why they have not. To read what comes of these takes the
+// agent's own time, as much again where stacks are many.
+const fewest, mostOff = 0.25, 0.25
+
+// crowdedOut reports whether what is taken at switches of threads leaves samples less than that part, on the average of a fourth of the
+// window: what it takes to start is no such reason.
+func (b *budget) crowdedOut() bool {
+	return b.over >= b.window/4 && b.switches >= mostOff*b.limit && b.own+b.sampling(int(fewest*float64(b.most))) > b.limit
+}
+
+// offEnded begins anew, as what was spent while time off the processor was recorded says nothing of what comes: samples would pay for
+// what is over.
+func (b *budget) offEnded() { b.own, b.switches, b.over, b.balance = 0, 0, 0, 0 }
