@@ -231,6 +231,20 @@ func (b *budget) lacks(traced time.Duration, frequency int) string {
 	return fmt.Sprintf("for walks to begin takes about %v here%s", need.Round(time.Millisecond), of)
 }
 
+// more says what has so many times as many walks, at most: to begin, which is done once, is counted as often.
+func (b *budget) more(times float64) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	longer := fmt.Sprintf("a recording of %.0f s", math.Ceil(times*b.at.Seconds()))
+	if b.length > 0 {
+		longer = fmt.Sprintf("-d %.0f", math.Ceil(times*b.at.Seconds()))
+	}
+	if share := math.Ceil(100 * times * b.share); share < 100 {
+		return fmt.Sprintf("there are %d with --calibrate=%.0f%% or less, or with %s at the same share", fewWalks, share, longer)
+	}
+	return fmt.Sprintf("there are %d with %s or less at the same share", fewWalks, longer)
+}
+
 // comes reports whether so much is likely to be saved for the next choice before it is too late for one. b.mu is held.
 func (b *budget) comes() bool {
 	used := b.used.Seconds()

@@ -238,6 +238,22 @@ func TestLacks(t *testing.T) {
 	}
 }
 
+// TestMore: what is advised for more walks is a share or a length that there is.
+func TestMore(t *testing.T) {
+	for _, tt := range []struct {
+		b     *budget
+		times float64
+		want  string
+	}{
+		{&budget{share: 0.01, length: 10 * time.Second, at: 10 * time.Second}, 6, "there are 300 with --calibrate=6% or less, or with -d 60 at the same share"},
+		{&budget{share: 0.3, at: 10 * time.Second}, 6, "there are 300 with a recording of 60 s or less at the same share"},
+	} {
+		if got := tt.b.more(tt.times); got != tt.want {
+			t.Errorf("%v times: %q, want %q", tt.times, got, tt.want)
+		}
+	}
+}
+
 // TestNoWindows: a long recording is not told to be longer.
 func TestNoWindows(t *testing.T) {
 	for _, tt := range []struct {

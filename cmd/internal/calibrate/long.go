@@ -55,6 +55,14 @@ func (l *longWalks) replays() bool {
 	return l.walks%replayEvery == 1
 }
 
+// count is how many walks there were.
+func (l *longWalks) count() uint64 {
+	if l == nil {
+		return 0
+	}
+	return uint64(l.walks)
+}
+
 // walked takes in a walk.
 func (l *longWalks) walked(k *Calibrator, w *collect.LongWalk) {
 	id := k.seen.AddLong(w.Long, int(time.Since(l.began)/trace.BatchTime))
