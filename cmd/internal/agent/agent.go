@@ -436,7 +436,7 @@ func (a *Agent) adjust(now time.Time) {
 	}
 }
 
-// stopOffCPU gives up what takes the limit and leaves nothing to samples, of which all else is made.
+// stopOffCPU ends what takes the limit and leaves nothing to samples, of which all else is made.
 func (a *Agent) stopOffCPU() {
 	a.offStopped = true
 	machine := a.budget.all.machine.Seconds() // the mean of all of it: a moving average begins with nothing spent
