@@ -37,7 +37,7 @@ func TestProbeCgroup(t *testing.T) {
 		t.Errorf("%d hits and %v counted of what is not in the cgroup; %d hits in all", w.Hits[0], w.Time, w.All)
 	}
 	join(talk(t, exe, "units", "1").pid())
-	if w := window(func(w *probe.Window) bool { return w.Hits[0] > 0 }); w.Hits[0] == 0 || w.Time <= 0 || w.Time > w.Open+w.Open/10 {
+	if w := window(func(w *probe.Window) bool { return w.Hits[0] > 0 && w.Time > 0 }); w.Hits[0] == 0 || w.Time <= 0 || w.Time > w.Open+w.Open/10 {
 		t.Errorf("%d hits in %v of one thread, open for %v", w.Hits[0], w.Time, w.Open)
 	}
 }

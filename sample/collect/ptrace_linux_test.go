@@ -340,6 +340,17 @@ func TestTracedUntil(t *testing.T) {
 	}
 }
 
+// usedBy returns the time that the first thread of a process has run for, as the kernel prints it.
+func usedBy(t *testing.T, pid int) string {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, _, _ := strings.Cut(string(b), " ")
+	return used
+}
+
 // TestTracedStopped: a process that is stopped stays so, until it is continued.
 func TestTracedStopped(t *testing.T) {
 	unprivileged(t)
@@ -369,11 +380,23 @@ func TestTracedStopped(t *testing.T) {
 		done <- err
 	}()
 	await("seized", "t")
-	for range 3 {
-		time.Sleep(30 * time.Millisecond)
-		if s := state(); s != 't' && s != 'T' {
-			t.Errorf("it was stopped, and its state is %c", s)
+	// stands waits until it is stopped and has not run for a while: of a thread that a sample stopped, or that has not got the signal
+	// yet, the state is the same for a moment, which is long where others have the processors.
+	stands := func() {
+		t.Helper()
+		for begun := time.Now(); ; {
+			before := state()
+			used := usedBy(t, pid)
+			time.Sleep(30 * time.Millisecond)
+			if s := state(); strings.ContainsRune("tT", rune(before)) && strings.ContainsRune("tT", rune(s)) && usedBy(t, pid) == used {
+				return
+			} else if time.Since(begun) > 20*time.Second {
+				t.Fatalf("it was stopped, and its state is %c", s)
+			}
 		}
+	}
+	for range 3 {
+		stands()
 		unix.Kill(pid, unix.SIGCONT)
 		await("continued", "RS")
 		time.Sleep(30 * time.Millisecond)
