@@ -214,7 +214,7 @@ func (b *budget) lacks(traced time.Duration, frequency int) string {
 			traced.Round(time.Millisecond), max(1, math.Floor(float64(frequency)*may/2/traced.Seconds())))
 	}
 	by := []string{}
-	if share < 1 {
+	if share < 1 && share > b.share {
 		by = append(by, fmt.Sprintf("--calibrate=%.0f%%", math.Ceil(100*share)))
 	}
 	if length > b.at {
@@ -227,6 +227,8 @@ func (b *budget) lacks(traced time.Duration, frequency int) string {
 	of := ""
 	if len(by) > 0 {
 		of = ", which is " + strings.Join(by, ", or ")
+	} else if b.used > 0 {
+		of = ", which there was room for too late: record for longer"
 	}
 	return fmt.Sprintf("for walks to begin takes about %v here%s", need.Round(time.Millisecond), of)
 }

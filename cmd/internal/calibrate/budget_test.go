@@ -225,6 +225,8 @@ func TestLacks(t *testing.T) {
 			0, 0, "for walks to begin takes about 125ms here, which is --calibrate=2%, or a recording of 15 s at the same share"},
 		{"no share would do", &budget{share: 1, length: time.Second, at: time.Second, used: 20 * time.Millisecond, choices: 1},
 			0, 0, "for walks to begin takes about 75ms here, which is -d 4 at the same share"},
+		{"there was room, and then it ended", &budget{share: 0.3, at: time.Second, used: 600 * time.Millisecond, choices: 1, spent: spending{Own: 20 * time.Millisecond}},
+			0, 0, "for walks to begin takes about 95ms here, which there was room for too late: record for longer"},
 		{"nothing ran", &budget{share: 0.01, at: 10 * time.Second}, 0, 0, "for walks to begin takes about 39ms here"},
 		{"stops that sample", &budget{share: 1, at: 28 * time.Second, used: 23 * time.Second, spent: spending{Own: 27 * time.Second}},
 			26 * time.Second, 997, "stops that sample took 26s; about -F 440 leaves half of the share for walks"},
