@@ -24,8 +24,11 @@ func (p *Profile) EntryFactor(r *Result) float64 {
 	if p.CommonFactor() < TimeFactor || p.Counted > 0 || r.Entries.Conf == None {
 		return 0
 	}
-	return EntryFactor(r.EntrySamples(), p.Samples.Used)
+	return EntryFactor(uint64(float64(r.EntrySamples())/p.each()), p.Told())
 }
+
+// Told is how many samples tell as much as those used do: as many, or fewer where some count for several.
+func (p *Profile) Told() uint64 { return uint64(float64(p.Samples.Used) / p.each()) }
 
 // EntryFactor is what the executions of a procedure with so many samples that tell of them (see EntrySamples), in a recording of so
 // many in all, may be off by: what TimeFactor is for all together, and what it has for itself. A

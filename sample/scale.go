@@ -32,26 +32,36 @@ func (r *Recording) scaleEach(w func(*Counts) float64, off float64) *Recording {
 	return Merge(&out)
 }
 
-// Normalise scales recordings such that those with samples of an event in images
-// have equally many of it: as many as they had on the mean, so that the sum claims
+// Normalise scales recordings such that those with samples of an event in images have equally much of it: equal time, or as many events, where it
+// is known of all what their samples stand for, and as many samples elsewhere. In all they are as many as there were, so that the sum claims
 // no more samples than were taken. The result for each does not depend on their order.
 func Normalise(rs []*Recording) []*Recording {
-	type tally struct {
-		samples    uint64
-		recordings int
-	}
-	all := map[string]tally{}
-	placed := make([]map[string]uint64, len(rs)) // samples in images by event
+	type part struct{ samples, amount float64 } // in images
+	placed := make([]map[string]part, len(rs))  // by event
+	unknown := map[string]bool{}                // what samples of the event stand for
 	for i, r := range rs {
-		placed[i] = map[string]uint64{}
+		placed[i] = map[string]part{}
 		for _, c := range r.Counts {
+			var n uint64
 			for _, ic := range c.Images {
-				placed[i][c.Event.Name] = add(placed[i][c.Event.Name], ic.Samples())
+				n = addSamples(n, ic.Samples())
 			}
+			p := placed[i][c.Event.Name]
+			placed[i][c.Event.Name] = part{p.samples + float64(n), p.amount + float64(n)*c.MeanPeriod()}
+			unknown[c.Event.Name] = unknown[c.Event.Name] || n > 0 && c.MeanPeriod() == 0
 		}
-		for event, n := range placed[i] {
-			if n > 0 {
-				all[event] = tally{add(all[event].samples, n), all[event].recordings + 1}
+	}
+	all := map[string]struct{ samples, each float64 }{} // each is what there would be of all if the amounts were 1
+	for _, byEvent := range placed {
+		for event, p := range byEvent {
+			if unknown[event] {
+				p.amount = p.samples
+			}
+			if p.samples > 0 {
+				sum := all[event]
+				sum.samples += p.samples
+				sum.each += p.samples / p.amount
+				all[event] = sum
 			}
 		}
 	}
@@ -59,10 +69,14 @@ func Normalise(rs []*Recording) []*Recording {
 	for i, r := range rs {
 		factor := func(c *Counts) float64 {
 			event := c.Event.Name
-			if placed[i][event] == 0 {
+			p := placed[i][event]
+			if unknown[event] {
+				p.amount = p.samples
+			}
+			if p.samples == 0 {
 				return 1
 			}
-			return float64(all[event].samples) / float64(all[event].recordings) / float64(placed[i][event])
+			return all[event].samples / all[event].each / p.amount
 		}
 		off := 1.0 // as time on the processor
 		if c := r.clocked(); c != nil {

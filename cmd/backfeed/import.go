@@ -54,6 +54,7 @@ func runImport(c *cli, args []string) error {
 	if err := callers.into(opt, fs, fs.Args()); err != nil {
 		return c.usage(err)
 	}
+	opt.Apart = true // as they are; who reads the recording weighs them
 	src, err := c.read(fs.Args(), opt)
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ import (
 var mergeCmd = &command{
 	name: "merge", args: "SRC[@WEIGHT]... [--half-life TIME] [--normalise] [--onto BINARY] -o FILE", short: "add up recordings",
 	reads: srcHelp,
-	long: `Samples of the same code add up, whatever the order: the same recordings give the same bytes.
+	long: `Samples of the same code add up, whatever the order: the same recordings give the same bytes. Those of other rates stay apart
+in FILE: who reads it has each count as much as it stands for, so that shares are of time.
 
 Sources may have weights:
 
@@ -25,7 +26,7 @@ SRC@0.5      counts each sample of SRC half
 --half-life  halves what a store holds for every such time of age; the newest epoch counts whole
 --max-host-share 5% scales down, of a store, each host that has more of the samples
 --hash-paths keeps hashes in place of the paths of programs, for those who are not to see these
---normalise  makes every source count the same, however long it was recorded, before weights
+--normalise  makes every source count the same, as if all had run for as long, before weights
 
 No count becomes surer by a weight: a sample that counts for nine tells no more than one.
 
@@ -54,7 +55,7 @@ func runMerge(c *cli, args []string) error {
 	var how input.MergeOptions
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	fs.DurationVar(&how.HalfLife, "half-life", 0, "of stores, halve the weight of samples with every `duration` of age")
-	fs.BoolVar(&how.Normalise, "normalise", false, "scale the sources to equally many samples of each event, before weights")
+	fs.BoolVar(&how.Normalise, "normalise", false, "scale the sources to as much time, or events, before weights")
 	how.MaxHost = 1
 	fs.Var((*flagset.Share)(&how.MaxHost), "max-host-share", "of stores, let no host have more than this share of the samples")
 	hash := fs.Bool("hash-paths", false, "keep hashes in place of the paths of programs and libraries")

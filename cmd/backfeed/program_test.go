@@ -447,7 +447,7 @@ func TestEvents(t *testing.T) {
 		says  []string
 	}{
 		{[]string{"prof", both}, 2 * n, []string{"samples of event tick are not mixed with those of cpu-clock; --event tick uses them instead"}},
-		{[]string{"prof", path, rare}, 3 * n, []string{"samples of cpu-clock stand for", "what follows counts samples, not time"}},
+		{[]string{"prof", path, rare}, 3 * n, []string{"samples of cpu-clock stand for", "so that shares are right"}},
 		{[]string{"prof", both, "--event", "tick"}, tick.Total, []string{"samples of event cpu-clock are not mixed", "do not see what is in step"}},
 	} {
 		code, out, errs := runCLI(t, append(tt.args, "--format", "json")...)

@@ -334,6 +334,9 @@ func (a *Agent) drain() {
 		a.log.Error("samples could not be read; it is tried again with the next ones", "error", err)
 		return
 	}
+	if most, rate := a.opt.System.Frequency, a.status.rate; a.probes == nil && !a.opt.System.Tick && rate > 0 && rate < most {
+		rec.Slowed(float64(most) / float64(rate)) // probes count beside samples that are one sum
+	}
 	a.gathered.AddAll(rec)
 	if a.probes != nil {
 		a.probes.Drained(rec)

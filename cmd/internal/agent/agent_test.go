@@ -138,6 +138,22 @@ func TestAgentSwitches(t *testing.T) {
 	}
 }
 
+// TestAgentRates: samples of a lower rate stay apart from those before, as each stands for more.
+func TestAgentRates(t *testing.T) {
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	a, _ := scriptedAgent(t, start)
+	a.drain()
+	a.setRate(20)
+	a.drain()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := a.into.Read(store.Query{})
+	if err != nil || len(rec.Counts) != 2 || rec.Counts[0].Event.Period != 5_000_000 || rec.Counts[1].Event.Period < 49_000_000 || rec.Counts[1].Event.Period > 51_000_000 {
+		t.Errorf("%v, %d kinds of samples", err, len(rec.Counts))
+	}
+}
+
 // TestAgentStoreFails: what the store does not take stays for the next time.
 func TestAgentStoreFails(t *testing.T) {
 	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -130,7 +130,7 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 		}
 		before, beside := len(s.truths), s.beside()
 		into := &all
-		if source.Weight != 1 || how.Normalise || s.opt.Between.String() != "" {
+		if source.Weight != 1 || how.Normalise || s.opt.Between.String() != "" || len(sources) > 1 && !store.Is(source.Path) {
 			into = nil
 		}
 		rec, err := s.readWeighed(ctx, source.Path, how, into)
@@ -146,7 +146,10 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 		switch {
 		case err == nil && rec == nil: // it is added
 		case err == nil && how.Normalise:
+			rec = rec.Apart()
 			parts, weights = append(parts, rec), append(weights, source.Weight)
+		case err == nil && len(sources) > 1:
+			all.add(rec.Apart().Scale(source.Weight))
 		case err == nil:
 			all.add(rec.Scale(source.Weight))
 		case !how.LeaveOut || fail.KindOf(err) == fail.Usage:
@@ -206,7 +209,7 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 		if epochs && path != "-" && store.Is(path) {
 			err := s.eachEpoch(path, func(e, _ sample.Epoch, rec *sample.Recording) {
 				if rec.Samples() > 0 {
-					sets = append(sets, &compare.Set{Name: path + " " + e.From().Format(time.RFC3339), Epoch: &e, Recording: rec})
+					sets = append(sets, &compare.Set{Name: path + " " + e.From().Format(time.RFC3339), Epoch: &e, Recording: s.even(rec)})
 				}
 			})
 			if err != nil {
@@ -220,7 +223,7 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 			return nil, err
 		}
 		idle.note(path, false) // that is an error
-		sets = append(sets, &compare.Set{Name: Name(path), Recording: rec})
+		sets = append(sets, &compare.Set{Name: Name(path), Recording: s.even(rec)})
 	}
 	idle.tell(s.notify)
 	return sets, nil

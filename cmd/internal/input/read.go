@@ -47,6 +47,9 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 			return nil, err
 		}
 		idle.note(path, r.Empty() && s.beside() == before)
+		if len(paths) > 1 {
+			r = r.Apart()
+		}
 		sum.add(r)
 		s.Starts = append(s.Starts, startsIn(r))
 	}

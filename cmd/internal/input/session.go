@@ -35,6 +35,7 @@ type Options struct {
 	Running *Running // holds images, and has to for as long as the session is open; nil is none
 	Beside  *Session // images of the same build are its, and not opened again; nil is none. It has to be open as long
 	Advise  bool     // notices may advise the flag --symfs
+	Apart   bool     // samples stay as they are where they stand for unlike amounts, as they do in Merge; else they are made to stand for the same
 	ByName  bool     // a profile without addresses will do: what it says is in Calls
 
 	Only string // the image that Infer infers alone, as method Image takes it; "" is all
@@ -114,6 +115,7 @@ func Read(ctx context.Context, paths []string, opt Options) (*Session, error) {
 		s.Close()
 		return nil, err
 	}
+	s.Recording = s.even(s.Recording)
 	return s, nil
 }
 
@@ -199,6 +201,7 @@ func (s *Session) Infer(ctx context.Context) error {
 	if s.waits() && s.opt.Infer.Executions {
 		return fail.Errorf(fail.Usage, "--event %s: time off the processor does not say how often code ran: leave the event out; prof, report and serve show it", s.opt.Infer.Event)
 	}
+	s.Recording = s.even(s.Recording)
 	rec := s.Recording
 	exact := report.Observed(rec.Observed(nil))
 	if rec.Samples() == 0 && exact != "" {

@@ -126,29 +126,26 @@ func (s *Session) tellEvents(used sample.Event) {
 	if r, known := sample.Reliability(own); known && r < sample.AlwaysCounted {
 		s.notify.Warn("%s was counted for %s of the time (multiplexing reliability), as it shared a counter: shares are right, and how many there were is of that time", used.Name, report.Percent(r))
 	}
-	if least, most := periods(own); used.Unit == "ns" && most > alikePeriods*least {
-		s.notify.Warn("samples of %s stand for %v of time in some recordings and for %v in others: what follows counts samples, not time, and so leans to what the former are of",
-			used.Name, rounded(least), rounded(most))
-	}
 	if used.Name == TickEvent {
 		s.notify.Warn("samples of the scheduler's tick do not see what is in step with it; record without --tick sees all")
 	}
 }
 
-// alikePeriods is the ratio of what samples stand for up to which they are taken to stand for the same.
-const alikePeriods = 1.2
-
-// periods returns what a sample of counts stands for, at least and at most, where that is known, and they were not given weights.
-func periods(counts []*sample.Counts) (least, most float64) {
-	for _, c := range counts {
-		if p := c.MeanPeriod(); p > 0 && c.Delivered() > 0 && c.Excess == (sample.Square{}) {
-			if most == 0 || p < least {
-				least = p
-			}
-			most = max(most, p)
-		}
+// even returns rec with samples that stand for equally much, and says so where they did not.
+func (s *Session) even(rec *sample.Recording) *sample.Recording {
+	if s.opt.Apart {
+		return rec
 	}
-	return least, most
+	rec, uneven := rec.Even()
+	for _, u := range uneven {
+		each := func(n float64) string { return report.Count(n) + " " + u.Event.Unit }
+		if u.Event.Unit == "ns" {
+			each = func(n float64) string { return rounded(n).String() }
+		}
+		s.notify.Warn("samples of %s stand for %s in some recordings and for %s in others: they count as much as they stand for, %s each in the mean, so that shares are right; numbers of samples are of these",
+			u.Event.Name, each(u.Least), each(u.Most), each(float64(u.Event.Period)))
+	}
+	return rec
 }
 
 // rounded is a number of ns to three digits or so.

@@ -174,13 +174,13 @@ func ToldEntries(p *infer.Profile) string {
 		return ""
 	}
 	if told := toldCounted(p.CommonFactor(), p.Counted); told != "" {
-		return told + " Others are inferred from time alone: within a factor of " + EntryFactors(p.Samples.Used) + "."
+		return told + " Others are inferred from time alone: within a factor of " + EntryFactors(p.Told()) + "."
 	}
 	of := ""
-	if p.Samples.Used < infer.FewTotal {
-		of = fmt.Sprintf(", of %s samples", Integer(p.Samples.Used))
+	if told := p.Told(); told < infer.FewTotal {
+		of = fmt.Sprintf(", of %s samples", Integer(told))
 	}
-	return fmt.Sprintf("Executions are inferred from time alone%s: with 90 %% confidence, within a factor of %s.", of, EntryFactors(p.Samples.Used))
+	return fmt.Sprintf("Executions are inferred from time alone%s: with 90 %% confidence, within a factor of %s.", of, EntryFactors(p.Told()))
 }
 
 // EntryFactors lists the factors of executions inferred from time alone, of a recording with so many samples.
