@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,18 +36,19 @@ const (
 // LLVMStats say what WriteLLVM wrote.
 type LLVMStats struct {
 	Images  []sample.ImageID
-	Samples uint64 // in the images
-	Procs   int    // procedures that went into the profile
-	Funcs   int    // functions in it: procedures of one name are one function
-	Lines   int    // lines with a count, those of inlined bodies included
-	Inlined int    // inlined call sites
-	Targets int    // targets at calls
-	Silent  int    // functions that the profile says did not run
-	Total   uint64 // sum of the functions' totals: executions of instructions times their bytes
-	FS      bool   // some image has flow-sensitive discriminators: compile with -mllvm -profile-isfs
-	Probes  bool   // counts are by probe: compile with -fpseudo-probe-for-profiling
-	Rust    uint64 // of Total, in functions of rustc's
-	Dotted  uint64 // of Rust, in those that LLVM does not find: see dotted
+	Others  []sample.ImageID // builds of a program by another compiler, which were left out
+	Samples uint64           // in the images
+	Procs   int              // procedures that went into the profile
+	Funcs   int              // functions in it: procedures of one name are one function
+	Lines   int              // lines with a count, those of inlined bodies included
+	Inlined int              // inlined call sites
+	Targets int              // targets at calls
+	Silent  int              // functions that the profile says did not run
+	Total   uint64           // sum of the functions' totals: executions of instructions times their bytes
+	FS      bool             // some image has flow-sensitive discriminators: compile with -mllvm -profile-isfs
+	Probes  bool             // counts are by probe: compile with -fpseudo-probe-for-profiling
+	Rust    uint64           // of Total, in functions of rustc's
+	Dotted  uint64           // of Rust, in those that LLVM does not find: see dotted
 	Skipped Skipped
 
 	// Instructions that were executed, inferred: of what Skipped counts, and of the images in all.
@@ -100,6 +102,9 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 			}
 		}
 	}
+	if opt.Image == "" {
+		ips = l.leaveOthers(ips, madeByLLVM)
+	}
 	if most != nil {
 		_, err := most.Image.Probes()
 		l.stats.Probes = !errors.Is(err, image.ErrNoProbes)
@@ -114,6 +119,49 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 	err := l.write(w, opt.Format)
 	l.stats.Executed = l.all
 	return l.stats, err
+}
+
+// leaveOthers leaves out the builds of a program that another compiler made, where one of LLVM is among them: its functions have the same names,
+// and other lines and discriminators.
+func (l *llvmWriter) leaveOthers(ips []*infer.ImageProfile, made func(*infer.ImageProfile) bool) (own []*infer.ImageProfile) {
+	name := func(ip *infer.ImageProfile) string { return filepath.Base(ip.ID.Path) }
+	several, ours := map[string]int{}, map[string]bool{}
+	for _, ip := range ips {
+		several[name(ip)]++
+	}
+	of := map[*infer.ImageProfile]bool{}
+	for _, ip := range ips {
+		if several[name(ip)] > 1 && made(ip) {
+			of[ip], ours[name(ip)] = true, true
+		}
+	}
+	for _, ip := range ips {
+		if ours[name(ip)] && !of[ip] {
+			l.leave(SkipOtherBuild, ip.Procs)
+			l.stats.Others = append(l.stats.Others, ip.ID)
+			continue
+		}
+		own = append(own, ip)
+	}
+	return own
+}
+
+// madeByLLVM reports whether a compiler of LLVM made the most of an image's procedures, by samples.
+func madeByLLVM(ip *infer.ImageProfile) bool {
+	ln, err := ip.Image.Lines()
+	if err != nil {
+		return false
+	}
+	var own, all uint64
+	for _, r := range ip.Procs {
+		if u := ln.Unit(r.Proc.Addr); u.Producer != "" {
+			all += r.Samples
+			if isLLVM(u) {
+				own += r.Samples
+			}
+		}
+	}
+	return 2*own > all
 }
 
 // settle writes in place of an old profile, if it is one and counts are by line. Counts
@@ -217,11 +265,15 @@ var llvmDialect = dialect{
 	seldom:        true,
 }
 
+// isLLVM reports whether a compiler of LLVM made a unit.
+func isLLVM(u image.Unit) bool {
+	return strings.Contains(u.Producer, "clang") || strings.Contains(u.Producer, "rustc") || strings.Contains(u.Producer, "LLVM")
+}
+
 // llvmDiscriminator takes LLVM's triples apart. GCC's discriminators are plain,
 // and so is what clang's passes on machine code have added to.
 func llvmDiscriminator(v *view, u image.Unit) func(uint32) (uint32, uint64) {
-	isLLVM := strings.Contains(u.Producer, "clang") || strings.Contains(u.Producer, "rustc") || strings.Contains(u.Producer, "LLVM")
-	if v.lines.FSDiscriminators() || !isLLVM {
+	if v.lines.FSDiscriminators() || !isLLVM(u) {
 		return func(raw uint32) (uint32, uint64) { return raw, 1 }
 	}
 	return func(raw uint32) (uint32, uint64) {

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
+	"backfeed/sample"
 )
 
 // llvmText returns the sample profile of a program.
@@ -251,5 +253,32 @@ block x0
 	testtool.Run(t, dir, "llvm-profdata-19", "merge", "--sample", "--extbinary", "--prof-sym-list=silent.txt", "in.txt", "-o", "theirs.prof")
 	if theirs := testtool.Read(t, dir, "theirs.prof"); theirs != string(binary) {
 		t.Errorf("llvm-profdata writes\n%swe write\n%s", hex.Dump([]byte(theirs)), hex.Dump(binary))
+	}
+}
+
+// TestLLVMOthers: of the builds of a program by several compilers those of LLVM's are taken, if there is one; what is alone stays.
+func TestLLVMOthers(t *testing.T) {
+	image := func(path string) *infer.ImageProfile {
+		return &infer.ImageProfile{ID: sample.ImageID{Path: path}}
+	}
+	made := func(ip *infer.ImageProfile) bool { return strings.HasPrefix(ip.ID.Path, "/clang/") }
+	for _, tt := range []struct{ paths, want string }{
+		{"/clang/app /gcc/app /gcc/libc.so", "/clang/app /gcc/libc.so"},
+		{"/clang/app /clang/old/app", "/clang/app /clang/old/app"},
+		{"/gcc/app /gcc/old/app", "/gcc/app /gcc/old/app"},
+		{"/gcc/app /clang/other", "/gcc/app /clang/other"},
+	} {
+		var ips []*infer.ImageProfile
+		for path := range strings.FieldsSeq(tt.paths) {
+			ips = append(ips, image(path))
+		}
+		l := newLLVMWriter()
+		var got []string
+		for _, ip := range l.leaveOthers(ips, made) {
+			got = append(got, ip.ID.Path)
+		}
+		if strings.Join(got, " ") != tt.want || len(got)+len(l.stats.Others) != len(ips) {
+			t.Errorf("of %s: %v and %v left out, want %s", tt.paths, got, l.stats.Others, tt.want)
+		}
 	}
 }

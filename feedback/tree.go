@@ -14,6 +14,7 @@ const (
 	SkipNoLines    Reason = "procedures without line numbers"
 	SkipNoStart    Reason = "instructions of functions whose first line is unknown"
 	SkipLang       Reason = "procedures of other languages or compilers"
+	SkipOtherBuild Reason = "procedures of another compiler's build of the program"
 	SkipAbsent     Reason = "procedures without samples, whose loops should have had some"
 	SkipAssembly   Reason = "procedures in assembly"
 	SkipNoInstLine Reason = "instructions without a line"

@@ -129,6 +129,7 @@ func runMerge(c *cli, args []string) error {
 			return err
 		}
 	}
+	src.TellBuilds(src.Recording)
 	if *hash {
 		src.Recording = src.Recording.HashPaths()
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 
 	"backfeed/cmd/internal/input"
@@ -115,7 +116,18 @@ func LLVM(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if opt.LLVM != nil {
 		*opt.LLVM = st
 	}
-	return append(append([]string{summary}, dotted(st)...), elsewhere(src, opt, again, st.Images...)...), nil
+	told := []string{summary}
+	for _, id := range st.Others {
+		told = append(told, fmt.Sprintf("%s is left out: another compiler's build of a program of which one is by LLVM's", report.Clean(id.String())))
+	}
+	names := map[string][]string{}
+	for _, id := range st.Images {
+		name := path.Base(id.Path)
+		if names[name] = append(names[name], report.Clean(id.String())); len(names[name]) == 2 {
+			told = append(told, fmt.Sprintf("functions of %s are counted together: those of one name are one in the profile, and --image writes that of one build", strings.Join(names[name], " and ")))
+		}
+	}
+	return append(append(told, dotted(st)...), elsewhere(src, opt, again, st.Images...)...), nil
 }
 
 // dotted says of how much rustc will not find what the profile has, unless that may be of the standard library alone, which
@@ -240,6 +252,7 @@ var feedbackAdvice = map[feedback.Reason]string{
 	feedback.SkipUnshown:                           "record for longer, or with --calibrate, which sees where more of them lead",
 	feedback.SkipUnknown:                           "record for longer",
 	feedback.SkipIncomplete:                        "compile with -fno-jump-tables what has a switch there; llvm-bolt leaves the blocks of the others in their order too",
+	feedback.SkipOtherBuild:                        "--image writes the profile of that build",
 	feedback.SkipLang:                              "emit a profile for their compiler too",
 	feedback.SkipNoSymbol:                          "keep the symbol table: do not strip",
 	feedback.SkipNoLines:                           debugInfo,

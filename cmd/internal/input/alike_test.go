@@ -96,3 +96,22 @@ func TestAlike(t *testing.T) {
 		t.Error("samples of an event that there are none of")
 	}
 }
+
+// TestTellBuilds: that files of one name are several is said, if each has a share that counts.
+func TestTellBuilds(t *testing.T) {
+	for samples, want := range map[string]string{
+		"/a/app:100 /b/app:50 /lib/libc.so:50": "2 builds or programs are named app: /a/app, 50.0% of the samples, /b/app, 25.0% of the samples",
+		"/a/app:1000 /b/app:5":                 "",
+		"/a/app:100 /b/other:100":              "",
+	} {
+		h := heard{text: new(strings.Builder)}
+		s, err := New(Options{Notify: h})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.TellBuilds(setOf("", "cycles", "", samples).Recording)
+		if got := h.text.String(); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", samples, got, want)
+		}
+	}
+}

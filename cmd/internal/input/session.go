@@ -252,6 +252,9 @@ func (s *Session) Infer(ctx context.Context) error {
 		s.notify.Warn("observed counts: %s", exact)
 	}
 	s.tellEvents(p.Event)
+	if s.only == nil {
+		s.TellBuilds(rec)
+	}
 	s.Profile = p
 	return nil
 }

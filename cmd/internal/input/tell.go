@@ -96,6 +96,41 @@ func (s *Session) tellEach(samples map[sample.ImageID]uint64, total uint64, say 
 	}
 }
 
+// fewOfBuild is the share of the samples from which on a build of a program is told of.
+const fewOfBuild = 0.01
+
+// TellBuilds says of which programs several builds were sampled: files of one name, each with a share of the samples that counts.
+func (s *Session) TellBuilds(rec *sample.Recording) {
+	images, total := map[sample.ImageID]uint64{}, uint64(0)
+	for id, n := range rec.ByImage() {
+		images[id.Key()] += n
+		total += n
+	}
+	paths := map[sample.ImageID]sample.ImageID{} // with the path, by key
+	for id := range rec.ByImage() {
+		paths[id.Key()] = id
+	}
+	builds := map[string][]string{}
+	var names []string
+	for _, key := range report.MostFirst(images) {
+		id := paths[key]
+		if Fileless(id) != nil || float64(images[key]) < fewOfBuild*float64(total) {
+			continue
+		}
+		name := fileName(id)
+		if builds[name] == nil {
+			names = append(names, name)
+		}
+		builds[name] = append(builds[name], fmt.Sprintf("%s, %s of the samples", report.Clean(id.String()), report.Share(images[key], total)))
+	}
+	for _, name := range names {
+		if all := builds[name]; len(all) > 1 {
+			s.notify.Warn("%d builds or programs are named %s: %s; what ran is inferred of each by itself; merge --onto moves the samples of builds of one program to one of them",
+				len(all), report.Clean(name), few(all))
+		}
+	}
+}
+
 // TickEvent is the event of samples that were taken at the scheduler's tick.
 const TickEvent = "tick"
 
