@@ -69,6 +69,13 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("one recording each: want %q:\n%s", want, out)
 		}
 	}
+	// Units of all recordings together say nothing of each: as many recordings as there are, and nothing claimed.
+	out = strings.Join(strings.Fields(must(t, append([]string{"verdict", symfs, "--units=40000,40000"}, recordings[1:]...)...)), " ")
+	for _, want := range []string{"units are known of all of a side together", "nothing is claimed", "OLD 8 ", "Give the units of each recording"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("units together: want %q:\n%s", want, out)
+		}
+	}
 	golden(t, "testdata/verdict.txt", must(t, append([]string{"verdict", symfs, "--old-units", each, "--new-units", each, "--unit", "request"}, recordings[1:]...)...))
 	for _, tt := range []struct {
 		want string

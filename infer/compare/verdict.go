@@ -14,6 +14,7 @@ type Run struct {
 	Units   float64            // of work done meanwhile; 0 is unknown
 	Chance  float64            // the variance of Units; 0 if they were counted
 	Kinds   map[string]float64 // units by kind; nil if that is not known
+	Of      int                // recordings that it is the sum of, where Units are known of all of them together alone; 0 is one
 	ByKind  map[string]uint64  // samples by kind, those of no kind left out or by ""; nil if that is not known
 }
 
@@ -213,10 +214,10 @@ func tableOf(q *Question) *table {
 func (m *table) sums() (sums [2]Sum) {
 	for side, runs := range m.runs {
 		s := &sums[side]
-		s.Runs = len(runs)
 		known := true
 		for i := range runs {
 			r := &runs[i]
+			s.Runs += max(1, r.Of)
 			for _, n := range r.Samples {
 				s.Samples += n
 				s.Spent += float64(n) * r.Period

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -233,11 +234,19 @@ func (doc *Deployed) sentence() string {
 	case compare.NotShown:
 		return "No difference shown: " + what("takes") + "."
 	case compare.Unsure:
+		if doc.pooled() {
+			return what("took") + ", in these recordings: units are known of all of a side together, and so not how much recordings of one build differ: nothing is claimed."
+		}
 		return what("took") + ", in these two recordings: how much recordings of one build differ is not known, so nothing is claimed."
 	case compare.Mixed:
 		return what("took") + ", which the load may explain, so nothing is claimed."
 	}
 	return what("takes") + "."
+}
+
+// pooled reports whether a side has several recordings, and nothing is known of each.
+func (doc *Deployed) pooled() bool {
+	return !doc.Change.Runs && slices.ContainsFunc(doc.Sides, func(s DeployedSide) bool { return s.Recordings > 1 })
 }
 
 // remarks are what else there is to say, a sentence or two each.
@@ -253,6 +262,8 @@ func (doc *Deployed) remarks() (all []string) {
 			more = fmt.Sprintf("; to find 1 %% so often, %d recordings like these are needed on each side", *doc.Needed)
 		}
 		say("A change of %s %% would have been found in 8 of 10 such comparisons%s.", hundredths(*e.Detectable), more)
+	case !e.Runs && doc.pooled():
+		say("Give the units of each recording, with --old-units N,N,N and --new-units N,N,N; or with --noise by how much recordings of one build differ.")
 	case !e.Runs:
 		say("Give several recordings, or epochs, of each build, each with its own units; or with --noise by how much recordings of one build differ.")
 	}

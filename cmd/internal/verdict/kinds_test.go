@@ -99,7 +99,7 @@ func TestKindLabel(t *testing.T) {
 	}
 	// One number of units of each side, of all recordings: these are one.
 	r := request([2][]string{{oldUnits[0], oldUnits[5]}, {oldUnits[0], oldUnits[5]}}, "handler")
-	if c, err := judge(r, old, old); err != nil || c.AtMix == nil || c.Outcome != compare.Unsure || c.Effect.Change != 0 {
+	if c, err := judge(r, old, old); err != nil || c.AtMix == nil || c.Outcome != compare.Unsure || c.Effect.Change != 0 || c.Verdict.Sides[0].Runs != 5 {
 		t.Errorf("all together: %+v, %v", c, err)
 	}
 

@@ -245,7 +245,7 @@ func (s *side) runs(unit string) ([]compare.Run, error) {
 
 // together is the sum of runs.
 func together(runs []compare.Run) compare.Run {
-	sum := compare.Run{Samples: map[compare.Thing]uint64{}}
+	sum := compare.Run{Samples: map[compare.Thing]uint64{}, Of: len(runs)}
 	var spent, n float64
 	for _, r := range runs {
 		if r.ByKind != nil && sum.ByKind == nil {
