@@ -98,3 +98,49 @@ func TestEntryFactor(t *testing.T) {
 		}
 	}
 }
+
+// TestEntrySamples: samples that tell how often a procedure was entered are not those of its loops, of page faults, of as many beside them, nor of what is emulated.
+func TestEntrySamples(t *testing.T) {
+	r := newResult(graph("a2>b b3>b b>c c2>d d4!"))
+	r.BlockSamples = []uint64{10, 100, 30, 9}
+	r.Entries.N = 5
+	for b, n := range []float64{5, 500, 5, 5} {
+		r.Block[b].N = n
+	}
+	if got := r.EntrySamples(); got != 49 {
+		t.Errorf("all but the loop's: %d, want 49", got)
+	}
+	r.faulted = []uint64{4, 90, 20, 0} // 2 and 0 are left, and 9
+	if got := r.EntrySamples(); got != 11 {
+		t.Errorf("beside page faults: %d, want 11", got)
+	}
+	r.Proc.Blocks[3].Emulated = true
+	if got := r.EntrySamples(); got != 2 {
+		t.Errorf("beside what is emulated: %d, want 2", got)
+	}
+}
+
+// TestColdEntryFactor: where many samples are of page faults, less is said of entries.
+func TestColdEntryFactor(t *testing.T) {
+	for _, tt := range []struct {
+		own, used, faulted uint64
+		want               float64
+	}{
+		{40, 10000, 0, TimeFactor},
+		{40, 10000, 2900, TimeFactor},
+		{40, 10000, 3100, 80},
+		{20, 10000, 3100, 500},
+		{2, 10000, 3100, 500},
+		{40, 1000, 310, 200},
+		{20, 1000, 310, 500},
+		{2, 1000, 310, 3000},
+	} {
+		r := newResult(graph("a4!"))
+		r.BlockSamples[0], r.Block[0].N = tt.own, 1
+		r.Entries = Freq{N: 1, Conf: Low}
+		p := &Profile{Common: TimeFactor, Samples: Samples{Used: tt.used, Faulted: tt.faulted}}
+		if got := p.EntryFactor(r); got != tt.want {
+			t.Errorf("%d of %d samples, %d of page faults: a factor of %g, want %g", tt.own, tt.used, tt.faulted, got, tt.want)
+		}
+	}
+}

@@ -149,6 +149,9 @@ func (pr *posed) pose(r *Result) *problem {
 		q.callSystem(r.system)
 	}
 	q.heedFaults(r.faulted)
+	if pr.par.timed {
+		q.heedEmulated(r.Proc)
+	}
 	return q
 }
 
@@ -342,8 +345,8 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 		}
 		im, samples := home[r], longer(r)/period
 		return func(b *image.Block) float64 {
-			if r.system.in(b) {
-				return plain(b) // its time is in the kernel
+			if r.system.in(b) || b.Emulated {
+				return plain(b) // its time is in the kernel, or the hypervisor
 			}
 			return samples * outOfOrder.cycles(r.expects(b, im, model))
 		}
@@ -382,7 +385,11 @@ func (p *Profile) simpleCost() (*params, func(b *image.Block) float64) {
 	}
 	period = p.cyclesApart()
 	return &outOfOrder, func(b *image.Block) float64 {
-		return outOfOrder.cycles(cyclesPerInst*float64(b.Insts)) / period
+		cycles := outOfOrder.cycles(cyclesPerInst * float64(b.Insts))
+		if b.Emulated {
+			cycles += emulatedCycles
+		}
+		return cycles / period
 	}
 }
 

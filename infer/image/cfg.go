@@ -447,6 +447,7 @@ func (b *builder) blocks(p *Proc) {
 		}
 		cur.Insts++
 		cur.Last, cur.End = a, b.lo+Addr(end)
+		cur.Emulated = cur.Emulated || b.im.emulated(b.code[off:end])
 		if t != nil {
 			ended = t.Class&(DirCall|IndCall) == 0 || t.noReturn
 			b.ordered = append(b.ordered, *t)

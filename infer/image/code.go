@@ -47,6 +47,16 @@ func (im *Image) AfterSystemCalls(b *Block) (after []Addr) {
 // x86SystemCalls are syscall, sysenter and int 0x80.
 var x86SystemCalls = [][2]byte{{0x0f, 0x05}, {0x0f, 0x34}, {0xcd, 0x80}}
 
+// emulated reports whether an instruction is one that user code has and that something else carries out: hypervisors do cpuid, on which every processor leaves
+// its guest (Intel SDM 3C, 26.1.2), Linux does what reads AArch64's identification registers (arch/arm64/kernel/cpufeature.c, emulate_mrs).
+func (im *Image) emulated(code []byte) bool {
+	if im.Arch == AArch64 {
+		const mrsID, field = 0xd5380000, 0xfffff000 // MRS Xt, S3_0_C0_Cm_op2 (Arm ARM, C6.2)
+		return len(code) == 4 && binary.LittleEndian.Uint32(code)&field == mrsID
+	}
+	return len(code) == 2 && code[0] == 0x0f && code[1] == 0xa2
+}
+
 // inst decodes the first instruction of code, which lies at a. On x86-64, d then holds it.
 func (im *Image) inst(d *x86, code []byte, a Addr) Inst {
 	if im.Arch == AArch64 {

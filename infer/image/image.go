@@ -90,6 +90,7 @@ type Block struct {
 	Insts      int   // instructions
 	Exit       Exit  // how control leaves the procedure from here, if it does
 	Pad        bool  // an exception landing pad: entered from outside the flow graph
+	Emulated   bool  // an instruction of it may be emulated, which takes 10 to 1,000 times as long as any other: see emulated
 	Out        []int // indices into Proc.Edges, edges with From == this block
 	In         []int // indices into Proc.Edges, edges with To == this block
 	Calls      []int // indices into Proc.Calls, calls with Block == this block

@@ -19,7 +19,7 @@ import (
 //	string   if it is not complete, why
 //	integer  edges
 //	list     blocks: difference of its start to the end of the one before, of the first to the symbol's address;
-//	         integers, bytes, instructions, bytes of the last one; integer, exit, and 8 more for a landing pad;
+//	         integers, bytes, instructions, bytes of the last one; integer, exit, and 8 more for a landing pad, 16 for one with what is emulated;
 //	         list of out-edges: integer, target as an index, times 4, and the kind
 //	list     entries: integers, indices of blocks
 //	list     calls: integer, index of the block; differences of the site to the block's start, of what it returns to to the
@@ -58,6 +58,9 @@ func (p *Proc) Keep(w *wire.Writer, name func(string) int) {
 		exit := int(b.Exit)
 		if b.Pad {
 			exit |= 8
+		}
+		if b.Emulated {
+			exit |= 16
 		}
 		w.Int(exit)
 		w.Int(len(b.Out))
@@ -151,8 +154,12 @@ func (p *Proc) restoreBlocks(r *wire.Reader, edges int) {
 		b.End = end
 		b.Insts = int(r.Uint(size, "instructions"))
 		b.Last = end - Addr(r.Uint(size, "last instruction"))
-		exit := r.Uint(8+uint64(RunsOff), "exit")
-		b.Exit, b.Pad = Exit(exit&7), exit&8 != 0
+		at := r.Off
+		exit := r.Uint(31, "exit")
+		b.Exit, b.Pad, b.Emulated = Exit(exit&7), exit&8 != 0, exit&16 != 0
+		if b.Exit > RunsOff {
+			r.Fail(at, "exit")
+		}
 		for range r.Uint(uint64(edges-len(p.Edges)), "out-edges") {
 			at := r.Off
 			e := r.Uint(uint64(4*len(p.Blocks)-1), "edge")

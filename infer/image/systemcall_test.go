@@ -35,3 +35,33 @@ func TestAfterSystemCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestEmulated: blocks with instructions that a hypervisor or the kernel carries out, which a graph that is kept tells, too.
+func TestEmulated(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		arch Arch
+		code string
+		want []bool // by block
+	}{
+		{"cpuid", X86_64, "\x31\xc0\x0f\xa2\x75\x01\x90\xc3", []bool{true, false, false}},          // xor %eax,%eax; cpuid; jne +1; nop; ret
+		{"an immediate", X86_64, "\xb8\x00\x00\x0f\xa2\xc3", []bool{false}},                        // mov $0xa20f0000,%eax; ret
+		{"rdtsc, xgetbv", X86_64, "\x0f\x31\x0f\x01\xd0\xc3", []bool{false}},                       // rdtsc; xgetbv; ret
+		{"an identification register", AArch64, "\x00\x04\x38\xd5\xc0\x03\x5f\xd6", []bool{true}},  // mrs x0, id_aa64pfr0_el1; ret
+		{"the register of the thread", AArch64, "\x40\xd0\x3b\xd5\xc0\x03\x5f\xd6", []bool{false}}, // mrs x0, tpidr_el0; ret
+	} {
+		im := codeImage(tt.arch, []byte(tt.code), nil)
+		p, err := im.Proc(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkKept(t, im, p)
+		var got []bool
+		for i := range p.Blocks {
+			got = append(got, p.Blocks[i].Emulated)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
