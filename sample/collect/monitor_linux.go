@@ -15,7 +15,7 @@ import (
 // processors from threads that are in system calls, which can wait for a millisecond.
 const monitorSlack = time.Millisecond
 
-// calmMonitor gives the thread that monitors the Go runtime monitorSlack, as far as it may: the kernel asks for CAP_SYS_NICE. Threads that
+// calmMonitor has the thread that monitors the Go runtime be woken later by monitorSlack, as far as it may: the kernel asks for CAP_SYS_NICE. Threads that
 // the monitor starts have it, too, so that a pause of theirs may be longer by as much.
 var calmMonitor = sync.OnceFunc(func() {
 	if tid, err := monitorThread(); err == nil {
