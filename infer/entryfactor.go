@@ -28,11 +28,15 @@ func (p *Profile) EntryFactor(r *Result) float64 {
 	if p.CommonFactor() < TimeFactor || p.Counted > 0 || r.Entries.Conf == None {
 		return 0
 	}
-	told, all := uint64(float64(r.EntrySamples())/p.each()), p.Told()
+	return p.EntryFactorOf(uint64(float64(r.EntrySamples()) / p.each()))
+}
+
+// EntryFactorOf is EntryFactor of a procedure with so many samples that tell of it.
+func (p *Profile) EntryFactorOf(samples uint64) float64 {
 	if float64(p.Samples.Faulted) > manyFaulted*float64(p.Samples.Used) {
-		return coldEntryFactor(told, all)
+		return coldEntryFactor(samples, p.Told())
 	}
-	return EntryFactor(told, all)
+	return EntryFactor(samples, p.Told())
 }
 
 // manyFaulted is the part of samples that page faults have from which on most time may go into first touches of pages that fault in the

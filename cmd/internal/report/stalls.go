@@ -174,22 +174,30 @@ func ToldEntries(p *infer.Profile) string {
 		return ""
 	}
 	if told := toldCounted(p.CommonFactor(), p.Counted); told != "" {
-		return told + " Others are inferred from time alone: within a factor of " + EntryFactors(p.Told()) + "."
+		return told + " Others are inferred from time alone: within a factor of " + EntryFactors(p) + "."
 	}
 	of := ""
 	if told := p.Told(); told < infer.FewTotal {
 		of = fmt.Sprintf(", of %s samples", Integer(told))
 	}
-	return fmt.Sprintf("Executions are inferred from time alone%s: with 90 %% confidence, within a factor of %s.", of, EntryFactors(p.Told()))
+	return fmt.Sprintf("Executions are inferred from time alone%s: with 90 %% confidence, within a factor of %s.", of, EntryFactors(p))
 }
 
-// EntryFactors lists the factors of executions inferred from time alone, of a recording with so many samples.
-func EntryFactors(total uint64) string {
-	if total < infer.FewTotal {
-		return fmt.Sprintf("%g for procedures with 3 samples or more outside their loops, and %g for others", infer.EntryFactor(3, total), infer.EntryFactor(0, total))
+// mostTold is no less than the number of samples from which on more of them make no factor of executions less.
+const mostTold = 100
+
+// EntryFactors lists the factors of executions inferred from time alone, of a recording as that of p.
+func EntryFactors(p *infer.Profile) string {
+	var list []string
+	of := "procedures with %d samples or more outside their loops"
+	rest := p.EntryFactorOf(0)
+	for least := uint64(mostTold); least > 0; least-- {
+		if f := p.EntryFactorOf(least); f != rest && p.EntryFactorOf(least-1) != f {
+			list = append(list, fmt.Sprintf("%g for "+of, f, least))
+			of = "those with %d or more"
+		}
 	}
-	return fmt.Sprintf("%g for procedures with 8 samples or more outside their loops, %g for those with 3 or more, and %g for others",
-		infer.EntryFactor(8, total), infer.EntryFactor(3, total), infer.EntryFactor(0, total))
+	return fmt.Sprintf("%s, and %g for others", strings.Join(list, ", "), rest)
 }
 
 // atClock says what clock cycles are of, in words that follow them.

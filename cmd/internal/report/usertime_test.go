@@ -12,15 +12,17 @@ import (
 func TestToldEntries(t *testing.T) {
 	for _, tt := range []struct {
 		common, counted float64
-		used            uint64
+		used, faulted   uint64
 		want            string
 	}{
-		{0, 0, 442, ""}, {1.2, 0, 442, ""}, {1.2, 1, 442, ""},
-		{infer.TimeFactor, 0, 442, "of 442 samples: with 90 % confidence, within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others."},
-		{infer.TimeFactor, 0, 20000, "within a factor of 12 for procedures with 8 samples or more outside their loops, 80 for those with 3 or more, and 500 for others."},
-		{infer.TimeFactor, 0.995, 442, "it may be off by up to 12, with 90 % confidence. Others are inferred from time alone: within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others."},
+		{0, 0, 442, 0, ""}, {1.2, 0, 442, 0, ""}, {1.2, 1, 442, 0, ""},
+		{infer.TimeFactor, 0, 442, 0, "of 442 samples: with 90 % confidence, within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others."},
+		{infer.TimeFactor, 0, 20000, 0, "within a factor of 12 for procedures with 8 samples or more outside their loops, 80 for those with 3 or more, and 500 for others."},
+		{infer.TimeFactor, 0.995, 442, 0, "it may be off by up to 12, with 90 % confidence. Others are inferred from time alone: within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others."},
+		{infer.TimeFactor, 0, 20000, 8000, "within a factor of 80 for procedures with 32 samples or more outside their loops, and 500 for others."},
+		{infer.TimeFactor, 0, 442, 200, "within a factor of 200 for procedures with 32 samples or more outside their loops, 500 for those with 3 or more, and 3000 for others."},
 	} {
-		got := ToldEntries(&infer.Profile{Common: tt.common, Counted: tt.counted, Samples: infer.Samples{Used: tt.used}})
+		got := ToldEntries(&infer.Profile{Common: tt.common, Counted: tt.counted, Samples: infer.Samples{Used: tt.used, Faulted: tt.faulted}})
 		if !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%d samples: %q, want %q", tt.used, got, tt.want)
 		}

@@ -168,7 +168,7 @@ func (v *View) inOneLine(at places) []report.Phrase {
 		f.Say(". %s", report.ToldEntries(v.src.Profile))
 	case common >= infer.TimeFactor:
 		f.Say("; all counts, and cycles per execution with them, may be off by one factor of up to %.2g, and those of a procedure beside the others by more: with 90 %% confidence, "+
-			"they are within a factor of %s.", common, report.EntryFactors(v.src.Profile.Told()))
+			"they are within a factor of %s.", common, report.EntryFactors(v.src.Profile))
 	case common > 0:
 		f.Say("; all counts may be off by one factor of up to %.2g, with 90 %% confidence.", common)
 	default:
@@ -407,7 +407,7 @@ func (v *View) unknown(at places) report.Insight {
 		}
 	}
 	if common := p.CommonFactor(); common >= infer.TimeFactor && p.Counted == 0 {
-		f.Say("How often code ran is known from time alone, within a factor of %s: record --calibrate counts some. ", report.EntryFactors(p.Told()))
+		f.Say("How often code ran is known from time alone, within a factor of %s: record --calibrate counts some. ", report.EntryFactors(p))
 	}
 	switch kept, other := v.stacksKept(); {
 	case kept:
