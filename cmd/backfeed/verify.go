@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"backfeed/cmd/internal/fail"
@@ -15,7 +16,7 @@ import (
 )
 
 var verifyCmd = &command{
-	name: "verify", args: "COUNTS --truth FILE [--samples SRC] [--symfs DIR]", short: "compare inferred counts with exact ones",
+	name: "verify", args: "COUNTS --truth FILE [--samples SRC] [--runs N] [--symfs DIR]", short: "compare inferred counts with exact ones",
 	long: `COUNTS is a counts document (backfeed infer --format json). The file of --truth is what callgrind counted:
 
     valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes \
@@ -24,7 +25,8 @@ var verifyCmd = &command{
 or the same as JSON, compressed or not; testdata/qemu makes that of programs for AArch64, too. Of several
 processes there are several: give --truth for each. Runs need not be equally long: one scale is fitted
 to all counts. Instructions weigh by their samples in SRC, which the images are needed for, or else by
-their exact executions. Confidence is held to its promise, program-wide and within each function.
+their exact executions. Confidence is held to its promise, program-wide and within each function, and so is
+what entries of procedures may be off by: after the scale or, with --runs, as they are.
 Callgrind counts the repetitions of string instructions; in images that are found they count once for
 each execution. The two histograms are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
 	examples: `backfeed infer app.bfr --format json -o counts.json
@@ -37,6 +39,7 @@ func runVerify(c *cli, args []string) error {
 	opt, format := c.inputs(), c.format()
 	sources := fs.StringArray("samples", nil, "weigh instructions by the samples of `SRC`; may be given again")
 	truths := truthFiles(fs)
+	runs := fs.Float64("runs", 0, "COUNTS is of `N` runs of what was counted: entries are compared with no scale")
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
@@ -48,6 +51,9 @@ func runVerify(c *cli, args []string) error {
 	}
 	if len(*truths) == 0 {
 		return c.usage(errors.New("want --truth FILE: what is compared with"))
+	}
+	if fs.Changed("runs") && !(*runs > 0 && *runs < math.Inf(1)) {
+		return c.usage(fmt.Errorf("--runs %g: want more than 0", *runs))
 	}
 	doc, err := input.File(fs.Arg(0), document.Read)
 	if err != nil {
@@ -69,7 +75,7 @@ func runVerify(c *cli, args []string) error {
 		}
 	}
 	src.CountOnce(doc, exact)
-	a := truth.Compare(doc, exact, samples)
+	a := truth.CompareRuns(doc, exact, samples, *runs)
 	if a.Scale == 0 || a.NoBlock == 1 {
 		return fail.Errorf(fail.Nothing, "%s and %s have no code in common: are both of the same build?", fs.Arg(0), strings.Join(*truths, ", "))
 	}

@@ -59,6 +59,10 @@ type Accuracy struct {
 	EdgeProgramWide, EdgeWithinProc   [document.High + 1]Calibration // of edges; they have no samples
 	ProcProgramWide                   [document.High + 1]Calibration // of the entries of procedures
 
+	// Factors holds what the document says that entries of procedures may be off by (document.Proc.EntriesFactor) to its word: after Scale, or, of
+	// CompareRuns, as they are. By increasing factor.
+	Factors []FactorPromise
+
 	Entries FactorErrors // of the entries of procedures that ran, after Scale: weighted by their samples
 	Trips   FactorErrors // of the iterations of loops for each time they are entered, by the samples in no loop within them
 
@@ -77,6 +81,13 @@ type Calibration struct {
 	N          int // blocks or edges with this confidence
 	Samples    Kept
 	Executions Kept
+}
+
+// A FactorPromise is a factor that is said of some procedures, which ran and were told to have run.
+type FactorPromise struct {
+	Factor float64
+	N      int     // procedures
+	Kept   float64 // share of N that are off by no more, up or down; 90 % is promised
 }
 
 // Kept says how often a promise was kept, each element weighted by its samples
@@ -162,6 +173,7 @@ type comparison struct {
 	branches      []pairing // taken, tail calls too
 	edges         []pairing // within procedures: taken branches and fall-throughs
 	entries       []pairing // of procedures
+	factored      []pairing // those of which it is said what they may be off by, and which ran
 	trips         []pairing // of loops
 	estInsts      float64   // executions of instructions in the document
 	unrun         float64   // samples where the truth has no execution
@@ -407,6 +419,9 @@ func (c *comparison) accuracy(runs float64) *Accuracy {
 	a.ProcProgramWide = calibrate(c.procs, f.programWide)
 	a.Entries, a.Trips = newFactorErrors(c.entries, a.Scale), newFactorErrors(c.trips, 1)
 	a.entries = c.entries
+	if a.Factors = promised(c.factored, a.Scale); runs > 0 {
+		a.Factors = promised(c.factored, 1/runs)
+	}
 
 	var cold, unrun, coldUnrun float64
 	for _, p := range c.blocks {
@@ -445,6 +460,29 @@ func within(ps []pairing, scale, tol float64, weight func(*pairing) float64) flo
 		}
 	}
 	return ratio(good, all)
+}
+
+// promised holds the factors of entries to their word.
+func promised(entries []pairing, scale float64) (all []FactorPromise) {
+	by := map[float64]*FactorPromise{}
+	for i := range entries {
+		p := &entries[i]
+		f := by[p.proc.EntriesFactor]
+		if f == nil {
+			f = &FactorPromise{Factor: p.proc.EntriesFactor}
+			by[f.Factor] = f
+		}
+		f.N++
+		if est := p.est * scale; est <= p.truth*f.Factor && est*f.Factor >= p.truth {
+			f.Kept++
+		}
+	}
+	for _, factor := range slices.Sorted(maps.Keys(by)) {
+		f := by[factor]
+		f.Kept /= float64(f.N)
+		all = append(all, *f)
+	}
+	return all
 }
 
 // histogram puts the weight of everything that ran into buckets.

@@ -2,6 +2,7 @@ package truth
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"backfeed/infer/document"
@@ -96,6 +97,35 @@ func TestCompare(t *testing.T) {
 		if !nearly(tt.got, tt.want) {
 			t.Errorf("%s: %.6f, want %.6f", tt.name, tt.got, tt.want)
 		}
+	}
+}
+
+// TestFactorPromises: what entries may be off by is held to its word, up and down, of procedures that ran and were told to.
+func TestFactorPromises(t *testing.T) {
+	doc, truth := &document.Counts{}, &Counts{Images: map[string]*Image{"/bin/app": {Insts: map[image.Addr]uint64{}}}}
+	procs := []struct {
+		entries document.Count
+		ran     uint64
+		factor  float64
+	}{{120, 10, 12}, {10, 120, 12}, {130, 10, 12}, {10, 130, 12}, {400, 1, 500}, {0, 10, 500}, {10, 0, 500}, {7, 7, 0}}
+	var im document.Image
+	im.Path = "/bin/app"
+	for i, p := range procs {
+		addr := document.Addr(0x1000 * (i + 1))
+		im.Procs = append(im.Procs, document.Proc{
+			Addr: addr, Size: 4, Entries: p.entries, EntriesFactor: p.factor, Blocks: []document.Block{{Addr: addr, Size: 4, Insns: 1, Count: p.entries}},
+		})
+		if p.ran > 0 {
+			truth.Images["/bin/app"].Insts[image.Addr(addr)] = p.ran
+		}
+	}
+	doc.Images = []document.Image{im}
+	want := []FactorPromise{{12, 4, 0.5}, {500, 1, 1}}
+	if got := CompareRuns(doc, truth, nil, 1).Factors; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := CompareRuns(doc, truth, nil, 10).Factors; !slices.Equal(got, []FactorPromise{{12, 4, 0.5}, {500, 1, 1}}) { // of ten runs: the first ones are right
+		t.Errorf("of ten runs: %+v", got)
 	}
 }
 

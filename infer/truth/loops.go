@@ -73,13 +73,16 @@ func (c *comparison) addEntries(code *documentCode, truth *Image, samples map[*d
 		}
 	}
 	for _, p := range code.procs {
-		if samples[p] == 0 {
-			continue
-		}
-		c.entries = append(c.entries, pairing{
-			est: float64(p.Entries), samples: samples[p],
+		entries := pairing{
+			est: float64(p.Entries), samples: samples[p], proc: p,
 			truth: max(0, float64(truth.Insts[image.Addr(p.Addr)])-float64(back[p])),
-		})
+		}
+		if entries.samples > 0 {
+			c.entries = append(c.entries, entries)
+		}
+		if p.EntriesFactor > 0 && entries.est > 0 && entries.truth > 0 {
+			c.factored = append(c.factored, entries)
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ type Accuracy struct {
 	Edges        []CalibrationRow `json:"edges"`
 	EdgesWithin  []CalibrationRow `json:"edges_within"`
 	Procs        []CalibrationRow `json:"procedures"`
+	Factors      []FactorKept     `json:"entry_factors"`
 	InstErrors   []ErrorRow       `json:"instruction_errors"`
 	EdgeErrors   []ErrorRow       `json:"edge_errors"`
 }
@@ -55,6 +56,13 @@ type FactorRow struct {
 	Within2x float64 `json:"within2x"`
 }
 
+// A FactorKept is a truth.FactorPromise.
+type FactorKept struct {
+	Factor float64 `json:"factor"`
+	N      int     `json:"n"`
+	Kept   float64 `json:"kept"`
+}
+
 // An ErrorRow is a bucket of a truth.Histogram: errors in percent.
 type ErrorRow struct {
 	Low   *float64                        `json:"low"` // null: no bound
@@ -71,7 +79,7 @@ func NewAccuracy(a *truth.Accuracy) *Accuracy {
 		FactorRow(a.Entries), FactorRow(a.Trips),
 		calibrations(&a.BlockProgramWide, BySamples), calibrations(&a.BlockWithinProc, BySamples),
 		calibrations(&a.EdgeProgramWide, ByExecutions), calibrations(&a.EdgeWithinProc, ByExecutions), calibrations(&a.ProcProgramWide, BySamples),
-		errorsOf(&a.InstErrors), errorsOf(&a.EdgeErrors),
+		factorsOf(a.Factors), errorsOf(&a.InstErrors), errorsOf(&a.EdgeErrors),
 	}
 }
 
@@ -110,7 +118,20 @@ func (doc *Accuracy) Measures() []Measure {
 				Measure{of.name, conf, "within10", cal.Within10}, Measure{of.name, conf, "within2x", cal.Within2x})
 		}
 	}
+	for _, f := range doc.Factors {
+		of := fmt.Sprintf("entries within %gx", f.Factor)
+		all = append(all, Measure{of, "", "n", float64(f.N)}, Measure{of, "", "kept", f.Kept})
+	}
 	return all
+}
+
+// factorsOf returns factors as other programs read them.
+func factorsOf(factors []truth.FactorPromise) []FactorKept {
+	docs := []FactorKept{}
+	for _, f := range factors {
+		docs = append(docs, FactorKept(f))
+	}
+	return docs
 }
 
 // BySamples and ByExecutions are what a table of promises weighs with.
@@ -178,6 +199,9 @@ func WriteAccuracy(w io.Writer, a *truth.Accuracy, sampled bool, style Style) er
 			return ErrorHistogram("error of the counts of edges, by executions", &a.EdgeErrors).Print(w, style)
 		},
 	}
+	if len(a.Factors) > 0 { // else it is not of time alone
+		steps = append(steps, func() error { return FactorTable(a.Factors).Print(w, style) })
+	}
 	for i, step := range steps {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -212,6 +236,15 @@ func AccuracyTable(a *truth.Accuracy, weight string) *Table {
 		t.Row(Percent(a.Unrun), "samples where nothing ran")
 	}
 	t.Row(fmt.Sprintf("%.4g", a.Scale), "executions in the truth for one inferred")
+	return t
+}
+
+// FactorTable holds to their word the factors that executions of procedures may be off by.
+func FactorTable(factors []truth.FactorPromise) *Table {
+	t := NewTable(Left("entries within"), Right("procedures"), Right("kept, of 90 %"))
+	for _, f := range factors {
+		t.Row(fmt.Sprintf("%gx", f.Factor), fmt.Sprint(f.N), Percent(f.Kept))
+	}
 	return t
 }
 
