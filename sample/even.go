@@ -6,8 +6,10 @@ import (
 	"slices"
 )
 
-// alikePeriods is the ratio of what samples stand for up to which they are taken to stand for the same.
-const alikePeriods = 1.02
+// alikePeriods is the ratio of what samples stand for up to which they are taken to stand for the same. Recordings of all processes at one rate, which is
+// drawn anew all the time, differ by a tenth if they are of some seconds. To even that out would cost more than it brings: samples that are
+// scaled tell less.
+const alikePeriods = 1.2
 
 // An Uneven is an event whose samples stood for more in some Counts than in others.
 type Uneven struct {
@@ -111,7 +113,7 @@ func (c *Counts) scaleSplit(out *Counts, w float64) {
 	c.scaleSlices(out, w)
 }
 
-// Apart returns r with the periods of its events as they were in the mean, to within a few percent, where others were asked for, or none: so that
+// Apart returns r with the periods of its events as they were in the mean, to within a few percent, where quite others were asked for, or none: so that
 // samples that stand for unlike amounts stay apart in a sum. It changes r.
 func (r *Recording) Apart() *Recording {
 	return r.withPeriods(func(c *Counts) float64 {
