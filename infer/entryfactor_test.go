@@ -114,6 +114,11 @@ func TestEntrySamples(t *testing.T) {
 	if got := r.EntrySamples(); got != 11 {
 		t.Errorf("beside page faults: %d, want 11", got)
 	}
+	r.held = 10 // of which 7 tell
+	if got := r.EntrySamples(); got != 8 {
+		t.Errorf("where calls return, most of them: %d, want 8", got)
+	}
+	r.held = 0
 	r.Proc.Blocks[3].Emulated = true
 	if got := r.EntrySamples(); got != 2 {
 		t.Errorf("beside what is emulated: %d, want 2", got)

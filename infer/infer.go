@@ -415,7 +415,7 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 		r.squares[b] += own * own
 		r.Samples += h.n
 		r.Seen = true
-		r.system.returns(b, h)
+		r.held += r.system.returns(b, h)
 	}
 	return r, lost
 }

@@ -138,6 +138,7 @@ func (k *keeper) result(r *Result) {
 		flags |= 4
 	}
 	w.Int(flags)
+	w.Uint(r.held)
 	keepFreq(w, r.Entries)
 	for b := range r.Block {
 		w.Uint(r.BlockSamples[b])
@@ -316,6 +317,7 @@ func restored(r *wire.Reader, im *image.Image, names []string, coldBelow float64
 	if flags&2 != 0 {
 		res.Most = make([]float64, len(p.Blocks))
 	}
+	res.held = r.Uint(sample.MostSamples, "samples where system calls return")
 	res.Entries = freqKept(r)
 	if flags&4 != 0 {
 		res.faulted = make([]uint64, len(p.Blocks))

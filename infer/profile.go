@@ -116,6 +116,7 @@ type Result struct {
 	faulted  []uint64     // as Proc.Blocks: of BlockSamples, those that are taken for time of page faults; nil is none
 	faults   float64      // page faults, at the place with the most of them that has samples; 0 once executions are estimated
 	system   *systemCalls // nil if it makes none
+	held     uint64       // samples where system calls return, beside those of page faults
 	entered  []int32      // blocks whose executions may exceed those of their In edges
 	trapped  []int32      // blocks whose executions may exceed those of their Out edges
 }

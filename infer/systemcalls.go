@@ -113,20 +113,21 @@ func (s *systemCalls) follow(p *image.Proc) {
 	}
 }
 
-// returns heeds the samples of one place, which lies in block b.
-func (s *systemCalls) returns(b int, h hit) {
+// returns heeds the samples of one place, which lies in block b, and returns how many are of a call's return.
+func (s *systemCalls) returns(b int, h hit) (n uint64) {
 	if s == nil {
-		return
+		return 0
 	}
 	i := s.from(h.addr)
 	if i == len(s.calls) || s.calls[i].returns != h.addr {
-		return
+		return 0
 	}
 	if c := s.calls[i]; b == c.block || b == c.block+1 {
-		n := h.n - h.faulted
+		n = h.n - h.faulted
 		s.held[c.block] += n
 		s.here[b] += n
 	}
+	return n
 }
 
 // from returns the index of the first call that returns to a or behind it; len(calls) is none.
