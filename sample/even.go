@@ -20,18 +20,33 @@ type Uneven struct {
 // Even returns r with as many samples of each event as it had, each of which stands for equally much: shares of samples are those of time
 // then, where recordings of several rates were added up. Samples are scaled, so that Excess says how much less they tell; what was not sampled but
 // observed, and the time that all of it took, stays. Where it is not known what some samples stand for, those of the event stay as they are,
-// and so does r where there is nothing to do.
-func (r *Recording) Even() (*Recording, []Uneven) {
-	events := map[string][]*Counts{}
+// and so does r where there is nothing to do. If of is not nil, it is the samples of such images alone that matter, so that they become the same, but for rounding, whatever
+// else r has.
+func (r *Recording) Even(of func(ImageID) bool) (*Recording, []Uneven) {
+	type part struct {
+		counts  []*Counts
+		samples []float64 // that matter
+	}
+	events := map[string]part{}
 	for _, c := range r.Counts {
-		if c.Delivered() > 0 {
-			events[c.Event.Name] = append(events[c.Event.Name], c)
+		n := c.Total
+		if of != nil {
+			n = 0
+			for _, ic := range c.Images {
+				if of(ic.ID) {
+					n += ic.Samples()
+				}
+			}
+		}
+		if n > 0 && c.Delivered() > 0 {
+			e := events[c.Event.Name]
+			events[c.Event.Name] = part{append(e.counts, c), append(e.samples, float64(n))}
 		}
 	}
 	mean := map[string]uint64{}
 	var all []Uneven
 	for _, name := range slices.Sorted(maps.Keys(events)) {
-		if u, ok := unevenOf(events[name]); ok {
+		if u, ok := unevenOf(events[name].counts, events[name].samples); ok {
 			all = append(all, u)
 			mean[name] = u.Event.Period
 		}
@@ -50,10 +65,10 @@ func (r *Recording) Even() (*Recording, []Uneven) {
 	return Merge(&out), all
 }
 
-// unevenOf reports whether samples of counts of one event stand for unlike amounts, and for how much.
-func unevenOf(cs []*Counts) (u Uneven, uneven bool) {
+// unevenOf reports whether samples of counts of one event, so many of each, stand for unlike amounts, and for how much.
+func unevenOf(cs []*Counts, n []float64) (u Uneven, uneven bool) {
 	var sum, samples float64
-	for _, c := range cs {
+	for i, c := range cs {
 		p := c.MeanPeriod()
 		if p == 0 || c.Event.Unit != cs[0].Event.Unit {
 			return u, false
@@ -61,8 +76,8 @@ func unevenOf(cs []*Counts) (u Uneven, uneven bool) {
 		if u.Most = max(u.Most, p); u.Least == 0 || p < u.Least {
 			u.Least = p
 		}
-		sum += p * float64(c.Total)
-		samples += float64(c.Total)
+		sum += p * n[i]
+		samples += n[i]
 	}
 	u.Event = Event{cs[0].Event.Name, uint64(max(1, math.Round(sum/samples))), cs[0].Event.Unit}
 	return u, u.Most > alikePeriods*u.Least

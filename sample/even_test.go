@@ -25,7 +25,7 @@ func rated(period, a, b, kernel uint64) *Recording {
 func TestEven(t *testing.T) {
 	// 1000 samples of 1 ms are 0.8 a, 0.1 b; 100 of 10 ms 0.2 a, 0.5 b: of the time, 0.5 a and 0.3 b.
 	fast, slow := rated(1e6, 800, 100, 100), rated(1e7, 20, 50, 30)
-	r, uneven := Merge(fast, slow).Even()
+	r, uneven := Merge(fast, slow).Even(nil)
 	if len(uneven) != 1 || uneven[0].Event.Name != "cpu-clock" || uneven[0].Least != 1e6 || uneven[0].Most != 1e7 {
 		t.Errorf("%+v", uneven)
 	}
@@ -55,14 +55,14 @@ func TestEven(t *testing.T) {
 		t.Errorf("%v %v %v %v", c.Origins, c.Processors, c.Slices, c.Stacks)
 	}
 	for name, r := range map[string]*Recording{"one": fast, "alike": Merge(fast, rated(1.01e6, 20, 50, 30)), "even": r} {
-		if same, uneven := r.Even(); same != r || uneven != nil {
+		if same, uneven := r.Even(nil); same != r || uneven != nil {
 			t.Errorf("%s: changed: %+v", name, uneven)
 		}
 	}
 	unknown := rated(0, 20, 50, 30)
 	if r := Merge(fast, unknown); len(r.Counts) != 2 {
 		t.Errorf("%d counts", len(r.Counts))
-	} else if same, uneven := r.Even(); same != r || uneven != nil {
+	} else if same, uneven := r.Even(nil); same != r || uneven != nil {
 		t.Errorf("unknown: changed: %+v", uneven)
 	}
 }

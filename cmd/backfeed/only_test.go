@@ -121,7 +121,7 @@ func TestImageAloneMissing(t *testing.T) {
 	for image, says := range map[string]string{
 		"/a/lib.so":                    "/a/lib.so: ",
 		"nothing":                      "no samples of such an image",
-		filepath.Join(mixDir, "mix.c"): "no samples of such an image",
+		filepath.Join(mixDir, "mix.c"): "mix.c: no ELF file",
 	} {
 		code, _, errs := runCLI(t, "emit", "go", many, "--image", image, "-o", filepath.Join(t.TempDir(), "x"))
 		if code != exitNothing || !strings.Contains(errs, says) {

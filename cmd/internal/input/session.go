@@ -115,7 +115,9 @@ func Read(ctx context.Context, paths []string, opt Options) (*Session, error) {
 		s.Close()
 		return nil, err
 	}
-	s.Recording = s.even(s.Recording)
+	if opt.Only == "" { // else it is Infer that knows which image it is
+		s.Recording = s.even(s.Recording)
+	}
 	return s, nil
 }
 
@@ -201,7 +203,9 @@ func (s *Session) Infer(ctx context.Context) error {
 	if s.waits() && s.opt.Infer.Executions {
 		return fail.Errorf(fail.Usage, "--event %s: time off the processor does not say how often code ran: leave the event out; prof, report and serve show it", s.opt.Infer.Event)
 	}
-	s.Recording = s.even(s.Recording)
+	if s.opt.Only == "" {
+		s.Recording = s.even(s.Recording)
+	}
 	rec := s.Recording
 	exact := report.Observed(rec.Observed(nil))
 	if rec.Samples() == 0 && exact != "" {
@@ -223,6 +227,8 @@ func (s *Session) Infer(ctx context.Context) error {
 			s.notify.Done()
 			return err
 		}
+		s.Recording = s.even(rec)
+		rec = s.Recording
 	}
 	p, err := s.profile(ctx)
 	s.notify.Done()
