@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"backfeed/cmd/internal/fail"
@@ -39,7 +38,7 @@ func runVerify(c *cli, args []string) error {
 	opt, format := c.inputs(), c.format()
 	sources := fs.StringArray("samples", nil, "weigh instructions by the samples of `SRC`; may be given again")
 	truths := truthFiles(fs)
-	runs := fs.Float64("runs", 0, "COUNTS is of `N` runs of what was counted: entries are compared with no scale")
+	runs := fs.Int("runs", 0, "COUNTS is of `N` runs of what was counted: entries are compared with no scale")
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
@@ -52,8 +51,8 @@ func runVerify(c *cli, args []string) error {
 	if len(*truths) == 0 {
 		return c.usage(errors.New("want --truth FILE: what is compared with"))
 	}
-	if fs.Changed("runs") && !(*runs > 0 && *runs < math.Inf(1)) {
-		return c.usage(fmt.Errorf("--runs %g: want more than 0", *runs))
+	if fs.Changed("runs") && *runs < 1 {
+		return c.usage(fmt.Errorf("--runs %d: want 1 or more", *runs))
 	}
 	doc, err := input.File(fs.Arg(0), document.Read)
 	if err != nil {
@@ -75,7 +74,7 @@ func runVerify(c *cli, args []string) error {
 		}
 	}
 	src.CountOnce(doc, exact)
-	a := truth.CompareRuns(doc, exact, samples, *runs)
+	a := truth.CompareRuns(doc, exact, samples, float64(*runs))
 	if a.Scale == 0 || a.NoBlock == 1 {
 		return fail.Errorf(fail.Nothing, "%s and %s have no code in common: are both of the same build?", fs.Arg(0), strings.Join(*truths, ", "))
 	}
