@@ -207,10 +207,11 @@ func (o *offCPU) detach() (err error) {
 	if o == nil || o.detached > 0 {
 		return nil
 	}
+	o.detached = monotonic() // what is off the processor is so until now, however long it takes to detach
 	for _, l := range o.links {
 		err = errors.Join(err, l.Close())
 	}
-	o.links, o.detached = nil, monotonic()
+	o.links = nil
 	o.cost.end(time.Now())
 	return err
 }

@@ -299,7 +299,7 @@ func (s *System) Halt() error {
 		s.switches.Lock()
 		defer s.switches.Unlock()
 		s.ended = true
-		s.halted = errors.Join(s.sampler.stop(), s.off.detach())
+		s.halted = errors.Join(s.off.detach(), s.sampler.stop())
 	})
 	return s.halted
 }
