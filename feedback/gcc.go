@@ -111,15 +111,15 @@ func unfitForGCC(ip *infer.ImageProfile) error {
 	}
 	for _, r := range ip.Procs {
 		if u := lines.Unit(r.Proc.Addr); u.Producer != "" {
-			return fmt.Errorf("made by %s, not by gcc%s", u.Producer, insteadOfGCC(u.Producer))
+			return fmt.Errorf("made by %s, not by gcc%s", u.Producer, insteadOfGCC(u))
 		}
 	}
 	return errors.New("no sampled procedure has lines; build it with -g")
 }
 
 // insteadOfGCC says what writes a profile for another compiler.
-func insteadOfGCC(producer string) string {
-	if strings.Contains(producer, "clang") || strings.Contains(producer, "rustc") {
+func insteadOfGCC(u image.Unit) string {
+	if isLLVM(u) {
 		return "; emit llvm writes what that reads"
 	}
 	return ""

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -129,7 +128,7 @@ func ofKernel(pid int) bool {
 // PF_KTHREAD says so (include/linux/sched.h of Linux 6.1).
 func kernelThread(stat string) bool {
 	const flags, kthread = 6, 0x00200000
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // the name may hold anything
+	fields := collect.StatFields(stat)
 	if len(fields) <= flags {
 		return false
 	}

@@ -4,7 +4,6 @@ package collect
 
 import (
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -26,9 +25,9 @@ func CalibrateCost() (time.Duration, error) {
 		return 0, err
 	}
 	// Besides samples there are the tick's interrupts, of which there are few.
-	if len(gaps) < TimerRate(calibrateRate)/100 {
+	d, enough := medianGap(gaps, TimerRate(calibrateRate))
+	if !enough {
 		return 0, errors.New("too few samples in a tenth of a second: this machine is too busy to calibrate")
 	}
-	slices.Sort(gaps)
-	return gaps[len(gaps)/2], nil
+	return d, nil
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,12 +28,12 @@ func lastProcessor(tid int) int {
 	if err != nil {
 		return -1
 	}
-	// PID (NAME) STATE ...: the name may hold anything. The processor is the 39th field.
-	fields := strings.Fields(string(b[max(0, strings.LastIndexByte(string(b), ')')):]))
-	if len(fields) < 38 {
+	const field = 39 - 3 // of proc(5), from the state on
+	fields := StatFields(string(b))
+	if len(fields) <= field {
 		return -1
 	}
-	cpu, err := strconv.Atoi(fields[37])
+	cpu, err := strconv.Atoi(fields[field])
 	if err != nil {
 		return -1
 	}

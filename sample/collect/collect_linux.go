@@ -692,9 +692,7 @@ func Alive(pid int) bool {
 	if err != nil {
 		return false
 	}
-	// PID (NAME) STATE ...: the name may hold anything.
-	_, state, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
-	if !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X") {
+	if fields := StatFields(string(b)); len(fields) == 0 || fields[0] != "Z" && fields[0] != "X" {
 		return true
 	}
 	threads, err := threadsOf(pid)

@@ -158,9 +158,8 @@ func (t *tracer) renewed(th *tracee) {
 
 // startOfStack reads where the kernel put the stack of a program when it began; 0 is unknown.
 func (th *tracee) startOfStack() (at uint64) {
-	const field = 28 - 3 // of proc(5), from the state on, which follows the name
-	b := string(th.stat.read())
-	fields := strings.Fields(b[strings.LastIndexByte(b, ')')+1:])
+	const field = 28 - 3 // of proc(5), from the state on
+	fields := StatFields(string(th.stat.read()))
 	if len(fields) > field {
 		at, _ = strconv.ParseUint(fields[field], 10, 64)
 	}

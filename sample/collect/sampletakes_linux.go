@@ -42,12 +42,21 @@ func ownSampleTakes() (d time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// The others were gaps of the host or of other threads: too few to tell.
-	if len(gaps) < takesRate/100 {
+	d, enough := medianGap(gaps, takesRate)
+	if !enough {
 		return 0, errors.New("too few samples: this machine is too busy to tell what they take")
 	}
+	return d, nil
+}
+
+// medianGap returns the median of gaps, unless these are too few, while so many samples a second were taken: then the most are of the host
+// or of other threads.
+func medianGap(gaps []time.Duration, rate int) (d time.Duration, enough bool) {
+	if len(gaps) < rate/100 {
+		return 0, false
+	}
 	slices.Sort(gaps)
-	return gaps[len(gaps)/2], nil
+	return gaps[len(gaps)/2], true
 }
 
 // gapsOf returns the times that the calling goroutine's thread was stopped for.

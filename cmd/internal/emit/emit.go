@@ -2,7 +2,6 @@ package emit
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +97,7 @@ func LLVM(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(missed(src, opt, "llvm", again, st.Images...), flush(w, &made)); err != nil {
+	if err := flush(w, &made, missed(src, opt, "llvm", again, st.Images...)); err != nil {
 		return nil, err
 	}
 	var images []string
@@ -151,7 +150,7 @@ func BOLT(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(missed(src, opt, "bolt", again, st.Image), flush(w, &made)); err != nil {
+	if err := flush(w, &made, missed(src, opt, "bolt", again, st.Image)); err != nil {
 		return nil, err
 	}
 	if opt.Wrote != nil {
@@ -161,8 +160,11 @@ func BOLT(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	return append([]string{summary}, elsewhere(src, opt, again, st.Image)...), nil
 }
 
-// flush writes what was made, once it is known to be of use.
-func flush(w io.Writer, made *bytes.Buffer) error {
+// flush writes what was made, unless it is refused.
+func flush(w io.Writer, made *bytes.Buffer, refused error) error {
+	if refused != nil {
+		return refused
+	}
 	_, err := made.WriteTo(w)
 	return err
 }

@@ -2,7 +2,6 @@ package emit
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 
@@ -21,7 +20,7 @@ func GCC(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(missed(src, opt, "gcc", again, st.Image), flush(w, &made)); err != nil {
+	if err := flush(w, &made, missed(src, opt, "gcc", again, st.Image)); err != nil {
 		return nil, err
 	}
 	summary := fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites, %d targets of indirect calls, for gcc %d%s",

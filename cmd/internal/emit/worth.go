@@ -56,8 +56,10 @@ func missed(src *input.Session, opt Options, format string, again attempt, about
 		if len(about) > 1 {
 			of += fmt.Sprintf(" and %d more", len(about)-1)
 		}
-		do := remedy(src, path, again)
-		if lost := missing(src, path); lost != nil {
+		var do string
+		if lost := missing(src, path); lost == nil {
+			do = remedy(src, path, again)
+		} else {
 			do = fmt.Sprintf("which was not found: %v; name with --symfs where the recorded file is, or keep it next time (record --copy-to DIR)", lost)
 		}
 		return fail.Errorf(fail.Nothing, "%s: nothing was written, as it would be a profile of shared libraries alone, %s, with %s of the samples; %s are in %s, %s; --image %s writes that of the library",

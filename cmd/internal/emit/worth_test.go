@@ -1,6 +1,8 @@
 package emit
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,6 +93,18 @@ func TestElsewhere(t *testing.T) {
 	}
 	if got := instead(of(9, 31, 14), Options{Image: "/bin/app"}, app) + instead(of(40, 31, 0), Options{}, app); got != "" {
 		t.Errorf("nothing of an image that was meant: %q, want nothing", got)
+	}
+}
+
+// TestFlush: of a profile that is refused, nothing is written, to standard output neither.
+func TestFlush(t *testing.T) {
+	no := errors.New("refused")
+	for refused, want := range map[error]string{nil: "made", no: ""} {
+		var w, made bytes.Buffer
+		made.WriteString("made")
+		if err := flush(&w, &made, refused); err != refused || w.String() != want {
+			t.Errorf("%v: %q, %v, want %q", refused, w.String(), err, want)
+		}
 	}
 }
 

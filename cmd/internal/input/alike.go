@@ -64,7 +64,7 @@ func tellOtherEvents(sets []*compare.Set, ev sample.Event, notify report.Notify)
 		for _, c := range s.Recording.Counts {
 			n[c.Event.Name] += c.Total
 		}
-		if most := slices.MaxFunc(slices.Sorted(maps.Keys(n)), func(a, b string) int { return cmp.Compare(n[a], n[b]) }); n[most] > n[ev.Name] {
+		if most := report.MostFirst(n)[0]; n[most] > n[ev.Name] {
 			says = append(says, fmt.Sprintf("%d of %s in %s", n[most], most, s.Name))
 		}
 	}
@@ -177,7 +177,7 @@ func tellProcessors(sets []*compare.Set, notify report.Notify) {
 		if len(n) == 0 {
 			continue
 		}
-		cpu := slices.MaxFunc(slices.Sorted(maps.Keys(n)), func(a, b string) int { return cmp.Compare(n[a], n[b]) })
+		cpu := report.MostFirst(n)[0]
 		if !seen[cpu] {
 			seen[cpu] = true
 			says = append(says, s.Name+" on "+report.Clean(cpu))
@@ -257,9 +257,4 @@ func TellAlone(sets []*compare.Set, names map[sample.ImageID]string, notify repo
 }
 
 // few lists the first few of names.
-func few(names []string) string {
-	if more := len(names) - mostTold; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostTold], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
+func few(names []string) string { return report.Few(names, mostTold) }

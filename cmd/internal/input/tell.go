@@ -102,13 +102,11 @@ const fewOfBuild = 0.01
 // TellBuilds says of which programs several builds were sampled: files of one name, each with a share of the samples that counts.
 func (s *Session) TellBuilds(rec *sample.Recording) {
 	images, total := map[sample.ImageID]uint64{}, uint64(0)
+	paths := map[sample.ImageID]sample.ImageID{} // with the path, by key
 	for id, n := range rec.ByImage() {
 		images[id.Key()] += n
-		total += n
-	}
-	paths := map[sample.ImageID]sample.ImageID{} // with the path, by key
-	for id := range rec.ByImage() {
 		paths[id.Key()] = id
+		total += n
 	}
 	builds := map[string][]string{}
 	var names []string

@@ -164,10 +164,7 @@ func named(names []string) string {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), func(s string) bool { return s == "" })
-	if more := len(names) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return Few(names, maxNamed)
 }
 
 // line is the command as a shell takes it; quote makes an argument a word.

@@ -19,6 +19,14 @@ func MostFirst[K comparable, N cmp.Ordered](n map[K]N) []K {
 	})
 }
 
+// Few lists so many of names at most, and says how many more there are.
+func Few(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
 // Losses lists samples that belong to no code, by reason and with their shares of total: "192
 // unmapped (0.2%)"; "" if there are none. Where they matter, it says what to do.
 func Losses(lost map[sample.Loss]uint64, total uint64) string { return LossesOf("", lost, total) }
