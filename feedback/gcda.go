@@ -25,6 +25,7 @@ type GCDAStats struct {
 	Image     sample.ImageID
 	Version   gcov.Version // of the notes
 	Funcs     int          // functions with counts
+	Unsampled int          // of them, those of whose lines no block had a sample: only what others ran tells of them
 	Functions int          // functions of the notes
 	Arcs      int          // counters that are not 0
 	Skipped   Skipped
@@ -89,6 +90,9 @@ func gcda(v *view, notes []*gcov.Notes, cold float64) ([]*gcov.Data, GCDAStats, 
 			return nil, GCDAStats{}, err
 		}
 		st.Funcs++
+		if !c.sampled {
+			st.Unsampled++
+		}
 		for _, n := range whole {
 			if n != 0 {
 				st.Arcs++
@@ -140,6 +144,8 @@ type chart struct {
 	calls  map[sourceLine][]int // those that end in a call of the line
 	lines  []blockLine          // of all blocks, in order
 	copies map[string]*copyOf
+
+	sampled bool // some block with a line of it has samples
 
 	first, last int // of those lines that are between the function's own first and last
 }
@@ -348,7 +354,7 @@ func (a *archive) proc(v *view, r *infer.Result) {
 		if r.Block[i].Conf == infer.None {
 			continue
 		}
-		b := &r.Proc.Blocks[i]
+		b, sampled := &r.Proc.Blocks[i], len(r.BlockSamples) > 0 && r.BlockSamples[i] > 0
 		insts := v.code.Insts(b)
 		chose := image.Frame{} // where the instruction before is from, if it chooses
 		for k, in := range insts {
@@ -369,7 +375,7 @@ func (a *archive) proc(v *view, r *infer.Result) {
 				a.skip(SkipNoInstLine, r.Block[i].N)
 				continue
 			}
-			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, fetches(v.code, in)) && !a.braces(object, frames[0]) {
+			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, sampled, fetches(v.code, in)) && !a.braces(object, frames[0]) {
 				a.skip(SkipNoNotes, r.Block[i].N)
 			}
 		}
@@ -410,14 +416,16 @@ func fetches(c code, in image.Inst) bool {
 	return false
 }
 
-// inst adds that an instruction of a block of an object's code ran n times, which only fetches a value or does more.
-func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, fetches bool) bool {
+// inst adds that an instruction of a block of an object's code ran n times, whether that block has samples, and whether the instruction does no
+// more than fetch a value.
+func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, sampled, fetches bool) bool {
 	at, of := a.copiesOf(object, piece, frames)
 	for _, c := range of {
 		if c.at[at] == nil {
 			c.at[at] = map[image.Addr]float64{}
 		}
 		c.at[at][block] = n
+		c.sampled = c.sampled || sampled
 		if !fetches {
 			if c.does[at] == nil {
 				c.does[at] = map[image.Addr]bool{}
@@ -792,6 +800,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, cold float64) (arcs []float64, e
 		}
 		f.Search(known)
 	}
+	f.Refine(known)
 	if c.computed() {
 		f.Never(known, cold)
 	}

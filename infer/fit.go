@@ -99,6 +99,11 @@ const (
 	fitNever = 9    // of the squares of executions of unlikely edges
 	fitRare  = 0.9  // of these executions
 	fitShy   = 1e-4 // of the squares of logarithms of odds over those of shares
+
+	// When few executions count, those of less than fitFew err by the logarithm too, and unlikely edges have odds of fitLittle: errors as such
+	// hardly tell them from none, and odds would rather be a thousand than a million.
+	fitFew       = 0.01
+	fitFewWeight = 0.02
 )
 
 // fitGrown is how many times the largest number that was seen before makes a search begin anew.
@@ -198,7 +203,12 @@ func (f *Fit) guess(seen []Seen) (x []float64) {
 }
 
 // Search goes on to the executions that agree best with what is seen. Where that says nothing, control divides by the edges' shares.
-func (f *Fit) Search(seen []Seen) {
+func (f *Fit) Search(seen []Seen) { f.search(seen, false) }
+
+// Refine is Search for which what ran seldom counts too: as few executions as were seen, to their order of magnitude.
+func (f *Fit) Refine(seen []Seen) { f.search(seen, true) }
+
+func (f *Fit) search(seen []Seen, few bool) {
 	before := f.most
 	f.most = 0
 	for _, s := range seen {
@@ -207,7 +217,7 @@ func (f *Fit) Search(seen []Seen) {
 	if f.most == 0 {
 		return
 	}
-	objective := func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most) }
+	objective := func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most, few) }
 	evals := max(20, min(fitEvals, fitEvals*fitEdges/len(f.x)))
 	if f.begun && f.most < fitGrown*before {
 		f.x[0] += math.Log(before / f.most) // executions stay as they were
@@ -275,7 +285,7 @@ func (g *Graph) run(x []float64) {
 func (g *Graph) enter(x []float64) float64 { return math.Exp(clamp(x[0], -fitLargest, fitLargest)) }
 
 // objective returns how much executions by x, in units of most, disagree with what is seen, and its gradient.
-func (g *Graph) objective(x, grad []float64, seen []Seen, most float64) (v float64) {
+func (g *Graph) objective(x, grad []float64, seen []Seen, most float64, few bool) (v float64) {
 	g.run(x)
 	clear(g.worth)
 	clear(g.pull)
@@ -289,8 +299,14 @@ func (g *Graph) objective(x, grad []float64, seen []Seen, most float64) (v float
 		small, size := fitSharp*(t+fitLeast), math.Abs(r)
 		v += w * (size - small*math.Log1p(size/small))
 		g.worth[s.Block] += w * r / (size + small)
+		if least := 0.5 / most; few && t < fitFew {
+			off := math.Log((g.visits[s.Block] + least) / (t + least))
+			far := math.Sqrt(1 + off*off)
+			v += s.Weight * s.Weight * fitFewWeight * (far - 1)
+			g.worth[s.Block] += s.Weight * s.Weight * fitFewWeight * off / far / (g.visits[s.Block] + least)
+		}
 	}
-	f := g.flow
+	f, unlikely := g.flow, math.Log(fitLittle)
 	for b := range f.blocks {
 		lo, hi := f.first[b], f.first[b+1]
 		if hi-lo == 1 {
@@ -329,6 +345,9 @@ func (g *Graph) objective(x, grad []float64, seen []Seen, most float64) (v float
 		}
 		for w := lo; w < hi; w++ {
 			shy := x[1+w] - g.odds[w]
+			if e := f.outs[w].edge; few && e >= 0 && g.edges[e].Unlikely {
+				shy -= unlikely
+			}
 			grad[1+w] = g.visits[b]*g.prob[w]*(g.brings(w)-mean) + 2*fitShy*shy
 			v += fitShy * shy * shy
 		}

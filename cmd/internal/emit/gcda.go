@@ -115,8 +115,12 @@ func GCDA(src *input.Session, notes []*gcov.Notes, dir string, opt Options) (fil
 	if err != nil {
 		return nil, nil, err
 	}
-	summary = []string{fmt.Sprintf("%s: counters of %d of the %d functions in notes, in %d of %d objects, for gcc %s%s",
-		st.Image.Path, st.Funcs, st.Functions, objects, len(notes), st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))}
+	unsampled := ""
+	if st.Unsampled > 0 {
+		unsampled = fmt.Sprintf(" (%d of them without samples, by what others ran alone)", st.Unsampled)
+	}
+	summary = []string{fmt.Sprintf("%s: counters of %d of the %d functions in notes%s, in %d of %d objects, for gcc %s%s",
+		st.Image.Path, st.Funcs, st.Functions, unsampled, objects, len(notes), st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))}
 	if old := staleData(data, places); len(old) > 0 {
 		summary = append(summary, fmt.Sprintf("%d files for objects that now have no counters are left as they were, and gcc reads them too, %s first: remove them if they are older than the sources", len(old), old[0]))
 	}
