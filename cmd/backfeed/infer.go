@@ -25,7 +25,7 @@ model, and culprits of the rest: from samples of cycles or of a timer alone. Of 
 other explains. Cycles are no surer than the counts that they were divided by.`,
 	examples: `backfeed infer app.bfr
 backfeed infer app.bfr --format json -o counts.json
-backfeed infer app.bfr --places 20`,
+backfeed infer app.bfr --image app --places 20`,
 	run: runInfer,
 }
 
@@ -35,6 +35,7 @@ func runInfer(c *cli, args []string) error {
 	c.names()
 	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "list at most `N` procedures in text; 0 lists all")
+	want := fs.String("image", "", "infer what ran of the image with that `path` or build ID, and of no other")
 	fs.IntVar(&opt.Infer.Places, "places", 0, "instead of counts, list the `N` blocks whose counts, if exact, would make most others surer")
 	stalls := fs.Bool("stalls", false, "tell of blocks what cycles an execution took, takes at least, and what may explain the rest; with --format json")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
@@ -48,7 +49,7 @@ func runInfer(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
-	opt.Infer.Executions = true
+	opt.Infer.Executions, opt.Images, opt.Only = true, []string{*want}, *want
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err

@@ -147,6 +147,32 @@ func (c *cli) inferredAlso(paths []string, opt *input.Options) (*input.Session, 
 	return input.Infer(context.Background(), paths, *opt)
 }
 
+// inferredAgainst is inferred, and where older recordings are named, those too, of which it is to be compared with: of either what both have. old is nil
+// if none is named.
+func (c *cli) inferredAgainst(paths, against []string, opt *input.Options) (src, old *input.Session, err error) {
+	if len(against) == 0 {
+		src, err = c.inferredAlso(paths, opt)
+		return src, nil, err
+	}
+	boundGarbage(gcPercent)
+	opt.Keep = resultsDir()
+	ctx := context.Background()
+	if src, err = input.Read(ctx, paths, *opt); err != nil {
+		return nil, nil, err
+	}
+	opt.Beside = src
+	if old, err = input.Read(ctx, against, *opt); err != nil {
+		src.Close()
+		return nil, nil, fmt.Errorf("--against: %w", err)
+	}
+	if err = input.InferAlike(ctx, opt.Infer.Event, src, old); err != nil {
+		old.Close()
+		src.Close()
+		return nil, nil, err
+	}
+	return src, old, nil
+}
+
 // cacheVar names the directory that results are kept in; "off" keeps none.
 const cacheVar = "BACKFEED_CACHE"
 

@@ -60,7 +60,10 @@ func runReport(c *cli, args []string) error {
 	if err := fs.Refuse("a page is HTML", onlyIf(*html != "", "format")...); err != nil {
 		return c.usage(err)
 	}
-	src, err := c.inferred(fs.Args(), opt)
+	if err := c.selects(fs.Args()); err != nil {
+		return err
+	}
+	src, old, err := c.inferredAgainst(fs.Args(), *against, opt)
 	if err != nil {
 		return err
 	}
@@ -69,12 +72,9 @@ func runReport(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	old, err := c.against(v, src, *against, opt)
-	if err != nil {
-		return err
-	}
 	if old != nil {
 		defer old.Close()
+		v.Against(old)
 	}
 	if *html == "" {
 		c.progress("looking for what matters most")

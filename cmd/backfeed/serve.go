@@ -87,7 +87,7 @@ func runServe(c *cli, args []string) error {
 	loading := web.NewLoading(host)
 	c.told = loading.Say
 	return c.serve(ln, loading, func() error { // what is opened stays so until the process ends
-		src, err := c.inferredAlso(fs.Args(), opt)
+		src, old, err := c.inferredAgainst(fs.Args(), *against, opt)
 		if err != nil {
 			return err
 		}
@@ -95,8 +95,8 @@ func runServe(c *cli, args []string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.against(v, src, *against, opt); err != nil {
-			return err
+		if old != nil {
+			v.Against(old)
 		}
 		text, err := source.NewText(*dirs, input.SymfsDirs(opt.Symfs))
 		if err != nil {
@@ -138,20 +138,6 @@ func (c *cli) view(src *input.Session, files, truths []string) (*web.View, error
 		return nil, err
 	}
 	return v, v.Compare(exact)
-}
-
-// against has v, which is of src, compared with an older recording, and returns that; nil if none is named.
-func (c *cli) against(v *web.View, src *input.Session, names []string, opt *input.Options) (*input.Session, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	opt.Infer.Event, opt.Beside = src.Profile.Event.Name, src
-	old, err := c.inferredAlso(names, opt)
-	if err != nil {
-		return nil, fmt.Errorf("--against: %w", err)
-	}
-	v.Against(old)
-	return old, nil
 }
 
 // loopback reports whether only this machine reaches an address.

@@ -15,6 +15,8 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/web"
 	"backfeed/internal/testtool"
+	"backfeed/sample"
+	"backfeed/sample/kernel"
 )
 
 // sourceOf infers a recording of one of the programs of testdata.
@@ -128,5 +130,29 @@ func TestReportFile(t *testing.T) {
 	must(t, "report", "--html", out, path, "-n", "2")
 	if text := testtool.Read(t, out); !strings.Contains(text, "distance") || !strings.Contains(text, "</html>") {
 		t.Errorf("%d bytes without the procedure", len(text))
+	}
+}
+
+// TestReportAgainst: of two recordings, what both have is compared, as diff does it: no samples of the kernel where one has none.
+func TestReportAgainst(t *testing.T) {
+	path, _ := programRecording(t)
+	rec, err := sample.Decode([]byte(testtool.Read(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without := filepath.Join(t.TempDir(), "with.bfr"), filepath.Join(t.TempDir(), "without.bfr")
+	for path, r := range map[string]*sample.Recording{with: rec, without: rec.Without(rec.Counts[0].Event.Name, kernel.Is, sample.LostKernel, "")} {
+		if path == with {
+			r.Counts[0].Lose(sample.LostKernel, r.Samples())
+		}
+		if err := os.WriteFile(path, r.Encode(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"report", without, "--html", "-", "--against", with}, {"report", with, "--html", "-", "--against", without}, {"diff", with, without}} {
+		code, _, stderr := runCLI(t, args...)
+		if code != exitDone || !strings.Contains(stderr, "the kernel was not sampled in "+without) {
+			t.Errorf("%q: exit code %d, %s", args, code, stderr)
+		}
 	}
 }

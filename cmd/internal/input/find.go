@@ -39,7 +39,7 @@ type finder struct {
 	ids     map[sample.BuildID]string // files below symfs, once it was scanned
 	lookup  map[sample.ImageID]lookup // what was asked for, and the answer
 
-	beside map[sample.BuildID]*image.Image // those of another session, which closes them
+	beside *finder // of another session, which closes the images that this one has of it; nil is none
 }
 
 // A lookup is the answer to one open.
@@ -97,7 +97,7 @@ func (f *finder) open(id sample.ImageID) (*image.Image, error) {
 		return l.im, l.err
 	}
 	var l lookup
-	if im := f.beside[id.Build]; im != nil && !id.Build.IsZero() {
+	if im := f.beside.found(id.Build); im != nil {
 		l.im, l.others = im, true
 	} else if l.err = Fileless(id); l.err == nil {
 		if l.im, l.err = f.find(id); l.err != nil && kernel.Is(id) {
@@ -108,15 +108,17 @@ func (f *finder) open(id sample.ImageID) (*image.Image, error) {
 	return l.im, l.err
 }
 
-// byBuild are the images that were found, by their build.
-func (f *finder) byBuild() map[sample.BuildID]*image.Image {
-	all := map[sample.BuildID]*image.Image{}
+// found returns an image of that build that was opened; nil if there is none.
+func (f *finder) found(build sample.BuildID) *image.Image {
+	if f == nil || build.IsZero() {
+		return nil
+	}
 	for id, l := range f.lookup {
-		if l.im != nil && !id.Build.IsZero() {
-			all[id.Build] = l.im
+		if l.im != nil && id.Build == build {
+			return l.im
 		}
 	}
-	return all
+	return nil
 }
 
 // close closes all images.
@@ -337,7 +339,7 @@ func (f *finder) candidates(id sample.ImageID, found func() bool) func(yield fun
 	}
 }
 
-// byBuildID are the places of an image in trees of build IDs: perf's cache has
+// found returns an image of that build that was opened; nil if there is none.
 // a directory with the file elf, distributions have a link to the file.
 func (f *finder) byBuildID(id sample.BuildID, trees []string) []string {
 	if id.IsZero() {

@@ -54,6 +54,7 @@ func (s *Session) choose(want string) error {
 			others += n
 		}
 	}
+	s.evened = nil
 	s.only, s.opt.Infer.Only = p, func(id sample.ImageID) bool { return id.Key() == p.id }
 	if others > 0 {
 		s.notify.Warn("%d samples are of other builds of %s, and not used: merge --onto carries them over", others, report.Clean(chosen.Path))

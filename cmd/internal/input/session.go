@@ -58,12 +58,13 @@ type Session struct {
 	opt    Options
 	notify report.Notify
 	finder *finder
-	paths  []string       // that were read
-	stores []store.Store  // that were read
-	truths []weighedTruth // exact counts that were read, and are to be put to images
-	only   *program       // that was inferred alone; nil if all was
-	from   readFrom       // what was read last
-	kept   *result        // where Profile is kept; nil if it is not
+	paths  []string          // that were read
+	stores []store.Store     // that were read
+	truths []weighedTruth    // exact counts that were read, and are to be put to images
+	only   *program          // that was inferred alone; nil if all was
+	evened *sample.Recording // by even, for what is inferred now; nil if none was
+	from   readFrom          // what was read last
+	kept   *result           // where Profile is kept; nil if it is not
 }
 
 // New makes a session without a recording: it looks images up, and reads sets.
@@ -84,7 +85,7 @@ func New(opt Options) (*Session, error) {
 		s.finder.running = opt.Running
 	}
 	if opt.Beside != nil {
-		s.finder.beside = opt.Beside.finder.byBuild()
+		s.finder.beside = opt.Beside.finder
 	}
 	for _, path := range opt.Images {
 		s.finder.give(path)

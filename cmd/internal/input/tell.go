@@ -167,10 +167,11 @@ func (s *Session) tellEvents(used sample.Event) {
 // even returns rec with samples that stand for equally much, and says so where they did not. Where one image alone is inferred, it is its samples that
 // matter.
 func (s *Session) even(rec *sample.Recording) *sample.Recording {
-	if s.opt.Apart {
+	if s.opt.Apart || rec == s.evened {
 		return rec
 	}
 	rec, uneven := rec.Even(s.opt.Infer.Only)
+	s.evened = rec
 	for _, u := range uneven {
 		each := func(n float64) string { return report.Count(n) + " " + u.Event.Unit }
 		if u.Event.Unit == "ns" {
