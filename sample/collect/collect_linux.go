@@ -135,6 +135,7 @@ type session struct {
 	limit uint64 // time by which all earlier records have been read
 
 	cmd    *exec.Cmd
+	used   *used         // by opt.PIDs; nil if there are none
 	ended  chan error    // gets what cmd.Wait returned
 	parked chan struct{} // closed: the thread that started cmd may end
 }
@@ -248,6 +249,7 @@ func (s *session) attach() error {
 			return err
 		}
 	}
+	s.used = newUsed(s.opt.PIDs, utime)
 	return ioctlAll(s.samplers(), unix.PERF_EVENT_IOC_ENABLE)
 }
 
@@ -540,6 +542,7 @@ func (s *session) collect(ctx context.Context) error {
 	}
 	stop()
 	s.tally.allFaults = stopFaults()
+	s.used.look()
 	if err := ioctlAll(slices.Concat(s.samplers(), s.sides), unix.PERF_EVENT_IOC_DISABLE); err != nil {
 		return err
 	}
@@ -554,9 +557,12 @@ func (s *session) collect(ctx context.Context) error {
 	for i := range s.events {
 		ev, times := &s.events[i], &s.tally.stats.Times[i]
 		if ev.perf.typ == unix.PERF_TYPE_SOFTWARE {
-			state, stepped := s.tally.stats.Command, ev.perf.stepped(ev.event.Period)
-			if state != nil && ev.event.Unit == "ns" && (stepped || s.tally.stats.Throttled > 0 || ev.crowded()) {
-				if missed := weighUsed(ev.counts, state.UserTime()); !stepped { // that of steps is said beforehand
+			used, stepped := s.used.sum(), ev.perf.stepped(ev.event.Period)
+			if state := s.tally.stats.Command; state != nil {
+				used = state.UserTime()
+			}
+			if ev.event.Unit == "ns" && (stepped || s.tally.stats.Throttled > 0 || ev.crowded()) {
+				if missed := weighUsed(ev.counts, used); !stepped { // that of steps is said beforehand
 					times.Missed = missed
 				}
 			}
@@ -572,13 +578,13 @@ func (s *session) collect(ctx context.Context) error {
 
 // crowded reports whether so many samples were taken, so close to each other, that some of a timer's may have been left out, as where an
 // interrupt, or the host of a virtual machine, takes longer than the time to the next. There are enough of them for the time that a
-// command used, which is known by ticks, to tell.
+// command or a process used, which is known by ticks, to tell.
 func (ev *sampledEvent) crowded() bool {
 	const enough = 1000
 	return ev.event.Period < uint64(time.Second)/usualRate && ev.counts.Delivered() > enough
 }
 
-// weighUsed makes samples of a timer that misses some stand for the time that a command used in user mode, if they are clearly too
+// weighUsed makes samples of a timer that misses some stand for the time that was used in user mode, if they are clearly too
 // few for that, and returns the share that was missed. One is a timer that fires at ticks only: a thread that runs for less than the
 // time between two ticks has its period end between them, and waits for a tick at which it runs. It has half of its samples.
 func weighUsed(c *sample.Counts, used time.Duration) (missed float64) {
@@ -656,6 +662,7 @@ func (s *session) watch(ctx context.Context) error {
 		if s.cmd == nil && !slices.ContainsFunc(s.opt.PIDs, Alive) {
 			return nil
 		}
+		s.used.look()
 		if err := poll(fds, drainEvery); err != nil {
 			s.killCommand()
 			return err

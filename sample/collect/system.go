@@ -75,6 +75,15 @@ type Counters struct {
 	Off OffCounters // with SystemOptions.OffCPU
 }
 
+// TimerMissed returns the share of the times when a timer of such a period, in ns, was to strike all processors and did not, as where
+// interrupts come late or a hypervisor runs others; 0 where several events were sampled. It does not say of what code these would have been.
+func (c *Counters) TimerMissed(period uint64) float64 {
+	if len(c.Events) != 1 || c.Events[0].Running < time.Duration(period) || period == 0 {
+		return 0
+	}
+	return max(0, 1-float64(c.All)*float64(period)/float64(c.Events[0].Running))
+}
+
 // OffCounters say what became of times that threads were off the processor.
 type OffCounters struct {
 	Times  uint64 // that threads came back

@@ -116,6 +116,11 @@ func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.
 			n.User, n.Kernel, n.Idle, n.Filtered)
 	}
 	l.tellTimes(n.Events)
+	for _, c := range rec.Counts {
+		if missed := n.TimerMissed(c.Event.Period); c.Event.Unit == "ns" && !opt.Tick && missed > muchMissed {
+			l.Notify.Warn("%s: %.0f%% of the times when it was to take a sample, it took none, as interrupts came late or a hypervisor ran others: shares are right, and times and executions may be too low by as much; a lower -F misses fewer", c.Event.Name, 100*missed)
+		}
+	}
 	if n.Failed > 0 {
 		l.Notify.Warn("%d samples (%s) dropped: map full; a lower -F drops fewer", n.Failed, report.Share(n.Failed, rec.Samples()+n.Failed))
 	}
@@ -245,6 +250,9 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 		l.Notify.Warn("the kernel stopped sampling %d times until its next tick, as there were more samples than kernel.perf_event_max_sample_rate: there are fewer than asked for; a lower -F avoids that", stats.Throttled)
 	}
 }
+
+// muchMissed is the share of a timer's samples from which on it is said that they are missing.
+const muchMissed = 0.05
 
 // manyBegan is how many threads may begin for each sample before it matters that the first period of each has none: where
 // each ran for that long or longer, they miss half a period each, an eighth of what samples stand for.

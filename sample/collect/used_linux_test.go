@@ -1,0 +1,57 @@
+package collect
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// TestUsed: the time that processes ran in user mode is counted from when it is begun to look, until the last look before they end; another
+// process of the same number counts for nothing.
+func TestUsed(t *testing.T) {
+	ran := map[int]time.Duration{1: 5 * time.Second, 2: 7 * time.Second}
+	u := newUsed([]int{1, 2, 3}, func(pid int) (time.Duration, bool) { d, ok := ran[pid]; return d, ok })
+	step := func(one, two time.Duration) {
+		ran[1] += one
+		if two > 0 {
+			ran[2] += two
+		}
+		u.look()
+	}
+	step(time.Second, 2*time.Second)
+	ran[2] = time.Second // another one
+	step(time.Second, 0)
+	step(time.Second, 10*time.Second)
+	delete(ran, 1)
+	u.look()
+	if got := u.sum(); got != 5*time.Second {
+		t.Errorf("%v, want 5s", got)
+	}
+	var none *used
+	if none.look(); none.sum() != 0 {
+		t.Errorf("without processes: %v", none.sum())
+	}
+	if d, ok := utime(os.Getpid()); !ok || d < 0 || d > time.Hour {
+		t.Errorf("of this process: %v, %v", d, ok)
+	}
+	if d, ok := utime(1 << 30); ok {
+		t.Errorf("of no process: %v", d)
+	}
+}
+
+// TestTimerMissed: of one timer, the times that it did not strike are known.
+func TestTimerMissed(t *testing.T) {
+	times := EventTime{Running: 10 * time.Second}
+	for _, tt := range []struct {
+		events []EventTime
+		all    uint64
+		want   float64
+	}{
+		{[]EventTime{times}, 10_000, 0}, {[]EventTime{times}, 7500, 0.25}, {[]EventTime{times}, 10_010, 0}, {[]EventTime{times, times}, 7500, 0}, {nil, 0, 0},
+	} {
+		c := Counters{All: tt.all, Events: tt.events}
+		if got := c.TimerMissed(1e6); got != tt.want {
+			t.Errorf("%+v: %g", tt, got)
+		}
+	}
+}
