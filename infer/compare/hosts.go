@@ -29,6 +29,7 @@ type HostSet struct {
 	Name   string
 	Shares map[Thing]uint64 // samples by what they are of
 	Epochs []sample.Epoch
+	Excess float64 // of their variance, as sample.Counts has it
 }
 
 // Fewest hosts that say what is usual: of fewer than five, one odd host moves the middle by too much. Fewest samples of a host
@@ -79,10 +80,11 @@ func Hosts(sets []HostSet) (hosts []Host, judged bool) {
 	var ends []float64
 	for i, s := range sets {
 		h := Host{Name: s.Name, Samples: uint64(totalOf(s))}
+		tell := totalOf(s) * totalOf(s) / max(1, totalOf(s)+s.Excess) // as much as so many single ones
 		for k, thing := range things {
 			h.Distance += math.Abs(shares[thing][i]-middle[k]) / 2
 			// The mean absolute deviation of a share is sqrt(2/pi) of its standard deviation.
-			h.Chance += math.Sqrt(2/math.Pi*middle[k]*(1-middle[k])/max(1, totalOf(s))) / 2
+			h.Chance += math.Sqrt(2/math.Pi*middle[k]*(1-middle[k])/max(1, tell)) / 2
 		}
 		seen := map[sample.Epoch]bool{}
 		for _, e := range s.Epochs {

@@ -20,6 +20,16 @@ type Side struct {
 	Named     map[Named]uint64 // samples that are known by name alone; losses to the profile
 }
 
+// counts are of the event that is compared.
+func (s *Side) counts() (cs []*sample.Counts) {
+	for _, c := range s.Recording.Counts {
+		if c.Event.Name == s.Profile.Event.Name {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
 // What says what Recordings compares.
 type What struct {
 	Proc    func(name string) bool // the blocks of procedures with such a name; nil is all procedures
@@ -36,6 +46,8 @@ type Difference struct {
 	Rows    []Row  // real differences first, the largest first
 	Real    int    // how many of Rows chance does not explain
 	Work    *Work  // nil if shares are compared
+
+	Dispersion Each // of the samples
 }
 
 // Work is what two recordings have done, and how much for each unit of that.
@@ -103,6 +115,7 @@ func Recordings(before, after Side, what What) *Difference {
 	}
 	for i, s := range d.sides {
 		d.Samples[i] = s.Profile.Samples.Total
+		d.Dispersion[i] = sample.Dispersion(s.counts())
 		if x, err := explain.New(s.Profile, s.Recording); err == nil {
 			d.time[i], d.spent[i] = x, map[*infer.Result]explain.Ideal{}
 			if d.ByBlock { // whose time is asked for block by block
@@ -382,7 +395,7 @@ func (d *differ) judge() {
 		pairs = append(pairs, [2]uint64{d.Rows[i].Old.Samples, d.Rows[i].New.Samples})
 	}
 	totals, each := d.exposed()
-	for i, ch := range Changes(pairs, totals) {
+	for i, ch := range Changes(pairs, totals, d.Dispersion) {
 		d.decide(&d.Rows[i], ch, totals, each)
 		if ch.Real {
 			d.Real++
@@ -390,7 +403,7 @@ func (d *differ) judge() {
 	}
 	if d.Work != nil {
 		d.Work.All = Row{Old: Part{Samples: d.Samples[0]}, New: Part{Samples: d.Samples[1]}}
-		d.decide(&d.Work.All, Changes([][2]uint64{d.Samples}, totals)[0], totals, each)
+		d.decide(&d.Work.All, Changes([][2]uint64{d.Samples}, totals, d.Dispersion)[0], totals, each)
 	}
 	slices.SortStableFunc(d.Rows, func(a, b Row) int {
 		if a.Real != b.Real {
@@ -410,10 +423,10 @@ func (d *Difference) Apart(old, new [2]float64) bool {
 	samples := func(of int, amount float64) uint64 { return uint64(max(0, math.Round(amount/d.Work.Each[of]))) }
 	switch {
 	case new[0] > old[1]:
-		low, _ := Interval([2]uint64{samples(0, old[1]), samples(1, new[0])}, totals)
+		low, _ := Interval([2]uint64{samples(0, old[1]), samples(1, new[0])}, totals, d.Dispersion)
 		return low > 0
 	case old[0] > new[1]:
-		_, high := Interval([2]uint64{samples(0, old[0]), samples(1, new[1])}, totals)
+		_, high := Interval([2]uint64{samples(0, old[0]), samples(1, new[1])}, totals, d.Dispersion)
 		return high < 0
 	}
 	return false
@@ -424,7 +437,7 @@ func (d *differ) decide(r *Row, ch Change, totals [2]uint64, each float64) {
 	r.Old.Share = float64(ch.Old) / float64(d.Samples[0])
 	r.New.Share = float64(ch.New) / float64(d.Samples[1])
 	r.Difference, r.Z, r.P, r.Real = r.New.Share-r.Old.Share, ch.Z, ch.P, ch.Real
-	r.Low, r.High = Interval([2]uint64{ch.Old, ch.New}, totals)
+	r.Low, r.High = Interval([2]uint64{ch.Old, ch.New}, totals, d.Dispersion)
 	if d.Work == nil {
 		return
 	}

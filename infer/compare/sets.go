@@ -261,8 +261,10 @@ type Varied struct {
 func Variation(sets []*Set, tallies []map[Thing]uint64, shares bool) []Varied {
 	samples := map[Thing][]uint64{}
 	var totals []uint64
+	var each []float64
 	var all uint64
 	for i, s := range sets {
+		each = append(each, sample.Dispersion(s.Counts))
 		for t, n := range tallies[i] {
 			if samples[t] == nil {
 				samples[t] = make([]uint64, len(sets))
@@ -278,7 +280,7 @@ func Variation(sets []*Set, tallies []map[Thing]uint64, shares bool) []Varied {
 		counts = append(counts, samples[t])
 	}
 	rows := make([]Varied, len(things))
-	for i, s := range Spreads(counts, totals, shares) {
+	for i, s := range Spreads(counts, totals, each, shares) {
 		rows[i] = Varied{Thing: things[i], Spread: s, Share: float64(s.Sum) / float64(all)}
 		for k, n := range counts[i] {
 			v := float64(n)

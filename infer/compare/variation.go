@@ -33,12 +33,13 @@ const enoughExpected = 5
 // recording, totals the samples of each recording, which are above 0. Values are
 // shares of the totals if shares is set, and samples otherwise: then how long a
 // recording took counts as a difference, too. The noise is that of samples that know
-// nothing of each other; of those of a timer, which come in step, it is the most.
-func Spreads(counts [][]uint64, totals []uint64, shares bool) []Spread {
+// nothing of each other; of those of a timer, which come in step, it is the most. each says of each recording how many times
+// as large the variance of its samples is, as sample.Dispersion; nil is 1.
+func Spreads(counts [][]uint64, totals []uint64, each []float64, shares bool) []Spread {
 	out := make([]Spread, len(counts))
 	ps := make([]float64, len(counts))
 	for i, n := range counts {
-		out[i] = spreadOf(n, totals, shares)
+		out[i] = spreadOf(n, totals, each, shares)
 		ps[i] = out[i].P
 	}
 	for i, real := range discoveries(ps) {
@@ -47,7 +48,7 @@ func Spreads(counts [][]uint64, totals []uint64, shares bool) []Spread {
 	return out
 }
 
-func spreadOf(n, totals []uint64, shares bool) Spread {
+func spreadOf(n, totals []uint64, each []float64, shares bool) Spread {
 	k := float64(len(n))
 	s := Spread{Least: math.Inf(1), P: math.NaN()}
 	var all float64
@@ -67,11 +68,16 @@ func spreadOf(n, totals []uint64, shares bool) Spread {
 			variance = e * (1 - p)
 			expected = min(expected, t-e)
 			v /= t
+		}
+		expected = min(expected, e)
+		if each != nil { // so many tell as much as fewer
+			variance, expected = variance*each[i], min(expected, min(e, t-e)/each[i])
+		}
+		if shares {
 			s.Noise += variance / (t * t)
 		} else {
 			s.Noise += variance
 		}
-		expected = min(expected, e)
 		if d := float64(n[i]) - e; variance > 0 {
 			chi2 += d * d / variance
 		}
@@ -109,20 +115,32 @@ type Change struct {
 // Poisson numbers given their sum (Przyborowski and Wilenski, 1940). One in twenty of
 // the differences called real is by chance, on the mean. Chance is that of sampling
 // alone: two runs of the same program differ for other reasons as well.
-func Changes(pairs [][2]uint64, totals [2]uint64) []Change {
-	all := make([][2]uint64, len(pairs))
+func Changes(pairs [][2]uint64, totals [2]uint64, each Each) []Change {
+	all, alike := make([][2]uint64, len(pairs)), make([]Each, len(pairs))
 	for i := range all {
-		all[i] = totals
+		all[i], alike[i] = totals, each
 	}
-	return ChangesOf(pairs, all)
+	return ChangesOf(pairs, all, alike)
+}
+
+// Each is how many times as large the variance of the samples of two recordings is as that of as many single ones, as sample.Dispersion has it: so
+// many tell as much as their number divided by it. Less than 1 is 1.
+type Each [2]float64
+
+// worth is how many single samples tell as much as n.
+func (e Each) worth(n [2]uint64) (out [2]float64) {
+	for i := range n {
+		out[i] = float64(n[i]) / max(1, e[i])
+	}
+	return out
 }
 
 // ChangesOf is Changes of things in several pairs of recordings, each with the totals of its own.
-func ChangesOf(pairs, totals [][2]uint64) []Change {
+func ChangesOf(pairs, totals [][2]uint64, each []Each) []Change {
 	out := make([]Change, len(pairs))
 	ps := make([]float64, len(pairs))
 	for i, n := range pairs {
-		out[i] = change(n, totals[i])
+		out[i] = change(n, totals[i], each[i])
 		ps[i] = out[i].P
 	}
 	for i, real := range discoveries(ps) {
@@ -131,37 +149,39 @@ func ChangesOf(pairs, totals [][2]uint64) []Change {
 	return out
 }
 
-func change(n, totals [2]uint64) Change {
+func change(n, totals [2]uint64, each Each) Change {
 	c := Change{Old: n[0], New: n[1], P: 1}
-	t0, t1 := float64(totals[0]), float64(totals[1])
-	sum := float64(n[0]) + float64(n[1])
+	k, t := each.worth(n), each.worth(totals)
+	t0, t1 := t[0], t[1]
+	sum := k[0] + k[1]
 	if t0 == 0 || t1 == 0 || sum == 0 {
 		return c
 	}
 	p := sum / (t0 + t1)
 	sd := math.Sqrt(p * (1 - p) * (1/t0 + 1/t1))
 	if sd > 0 {
-		c.Z = (float64(n[1])/t1 - float64(n[0])/t0) / sd
+		c.Z = (k[1]/t1 - k[0]/t0) / sd
 	}
 	if least := min(t0, t1) * p; least >= enoughExpected && min(t0, t1)*(1-p) >= enoughExpected {
 		c.P = math.Erfc(math.Abs(c.Z) / math.Sqrt2)
 	} else {
-		c.P = splitTail(n[0], n[1], t0/(t0+t1))
+		c.P = splitTail(uint64(math.Round(k[0])), uint64(math.Round(k[1])), t0/(t0+t1))
 	}
 	return c
 }
 
 // Interval is what the difference of two shares is, with 95 % confidence, of n samples before and after of totals: that of
 // Agresti and Caffo (The American Statistician 54, 2000), which holds for few samples, too.
-func Interval(n, totals [2]uint64) (low, high float64) {
+func Interval(n, totals [2]uint64, each Each) (low, high float64) {
 	if totals[0] == 0 || totals[1] == 0 {
 		return -1, 1
 	}
 	var p [2]float64
 	var variance float64
+	k, all := each.worth(n), each.worth(totals)
 	for i := range p {
-		t := float64(totals[i]) + 2
-		p[i] = (float64(n[i]) + 1) / t
+		t := all[i] + 2
+		p[i] = (k[i] + 1) / t
 		variance += p[i] * (1 - p[i]) / t
 	}
 	const z = 1.959964 // of the normal distribution, 95 % two-sided

@@ -32,7 +32,7 @@ func TestChiSquareTail(t *testing.T) {
 
 func TestSpreads(t *testing.T) {
 	totals := []uint64{1000, 1000, 2000}
-	got := Spreads([][]uint64{{100, 100, 200}, {300, 100, 200}, {1, 0, 2}, {599, 800, 1598}}, totals, true)
+	got := Spreads([][]uint64{{100, 100, 200}, {300, 100, 200}, {1, 0, 2}, {599, 800, 1598}}, totals, nil, true)
 	for i, want := range []Spread{
 		{Sum: 400, Mean: 0.1, SD: 0, Least: 0.1, Most: 0.1},
 		{Sum: 600, Mean: 0.5 / 3, SD: 0.11547, Least: 0.1, Most: 0.3, Varies: true},
@@ -52,7 +52,7 @@ func TestSpreads(t *testing.T) {
 		t.Errorf("noise %g, want %g", got[0].Noise, want)
 	}
 	// As samples, a recording of twice the length is a difference.
-	if s := Spreads([][]uint64{{100, 100, 200}}, totals, false)[0]; !s.Varies || s.Mean != 400.0/3 || s.Noise != math.Sqrt(400.0/3) || s.RelativeRange != 0.25 {
+	if s := Spreads([][]uint64{{100, 100, 200}}, totals, nil, false)[0]; !s.Varies || s.Mean != 400.0/3 || s.Noise != math.Sqrt(400.0/3) || s.RelativeRange != 0.25 {
 		t.Errorf("as samples: %+v", s)
 	}
 }
@@ -85,7 +85,7 @@ func TestChance(t *testing.T) {
 			pairs[i] = [2]uint64{counts[i][0], counts[i][runs-1]}
 		}
 		var found, wrong, found2, wrong2 int
-		for i, s := range Spreads(counts, totals, true) {
+		for i, s := range Spreads(counts, totals, nil, true) {
 			switch {
 			case s.Varies && i < changed:
 				found++
@@ -93,7 +93,7 @@ func TestChance(t *testing.T) {
 				wrong++
 			}
 		}
-		for i, c := range Changes(pairs, [2]uint64{totals[0], totals[runs-1]}) {
+		for i, c := range Changes(pairs, [2]uint64{totals[0], totals[runs-1]}, Each{}) {
 			switch {
 			case c.Real && i < changed:
 				found2++
@@ -118,7 +118,7 @@ func TestChanges(t *testing.T) {
 		{[2]uint64{0, 0}, [2]uint64{1000, 1000}, 0, 1},
 		{[2]uint64{1, 2}, [2]uint64{1, 1 << 40}, 0, 0}, // no more than that it ends
 	} {
-		c := change(tt.n, tt.totals)
+		c := change(tt.n, tt.totals, Each{})
 		if tt.totals[0] != 1 && (math.Abs(c.Z-tt.z) > 1e-3 || math.Abs(c.P-tt.p) > 1e-5) {
 			t.Errorf("%v of %v: z %.4f, p %.6f; want %.4f, %.6f", tt.n, tt.totals, c.Z, c.P, tt.z, tt.p)
 		}
@@ -147,7 +147,7 @@ func TestInterval(t *testing.T) {
 		const draws = 2000
 		in := 0
 		for range draws {
-			low, high := Interval([2]uint64{draw(tt.totals[0], tt.p[0]), draw(tt.totals[1], tt.p[1])}, tt.totals)
+			low, high := Interval([2]uint64{draw(tt.totals[0], tt.p[0]), draw(tt.totals[1], tt.p[1])}, tt.totals, Each{})
 			if d := tt.p[1] - tt.p[0]; low <= d && d <= high {
 				in++
 			}
@@ -156,10 +156,10 @@ func TestInterval(t *testing.T) {
 			t.Errorf("%v samples, shares %v: %.3f of the ranges have the difference", tt.totals, tt.p, share)
 		}
 	}
-	if low, high := Interval([2]uint64{0, 5}, [2]uint64{0, 10}); low != -1 || high != 1 {
+	if low, high := Interval([2]uint64{0, 5}, [2]uint64{0, 10}, Each{}); low != -1 || high != 1 {
 		t.Errorf("of no samples: %v to %v", low, high)
 	}
-	if low, high := Interval([2]uint64{0, 0}, [2]uint64{10, 10}); low >= 0 || high <= 0 {
+	if low, high := Interval([2]uint64{0, 0}, [2]uint64{10, 10}, Each{}); low >= 0 || high <= 0 {
 		t.Errorf("of nothing: %v to %v", low, high)
 	}
 }

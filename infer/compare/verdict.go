@@ -11,11 +11,26 @@ import (
 type Run struct {
 	Samples map[Thing]uint64
 	Period  float64            // spent between two samples, in the unit of the event
+	Each    float64            // how many times as large the variance of Samples is as that of single ones, as sample.Dispersion; less than 1 is 1
 	Units   float64            // of work done meanwhile; 0 is unknown
 	Chance  float64            // the variance of Units; 0 if they were counted
 	Kinds   map[string]float64 // units by kind; nil if that is not known
 	Of      int                // recordings that it is the sum of, where Units are known of all of them together alone; 0 is one
 	ByKind  map[string]uint64  // samples by kind, those of no kind left out or by ""; nil if that is not known
+}
+
+// variance is that of what is spent, for each sample.
+func (r *Run) variance() float64 { return r.Period * r.Period * max(1, r.Each) }
+
+// variance is that of what is spent by a side, for each sample.
+func (m *table) variance(side int) (v float64) {
+	all := 0.0
+	for i := range m.runs[side] {
+		for _, n := range m.n[side][i] {
+			v, all = v+n*m.runs[side][i].variance(), all+n
+		}
+	}
+	return v / max(1, all)
 }
 
 // A Question is what Judge answers: does new code spend less than old code for the same work?
@@ -268,7 +283,7 @@ func (m *table) spentIn(in choice) measure {
 			for k, n := range m.n[side][i] {
 				if in[k] {
 					t.Work += n * runs[i].Period
-					t.WorkChance += n * runs[i].Period * runs[i].Period
+					t.WorkChance += n * runs[i].variance()
 				}
 			}
 			w.trials[side] = append(w.trials[side], t)
@@ -289,13 +304,13 @@ func (w *measure) work(side int) (sum float64) {
 func (m *table) rate(side int, what choice, only int, w measure) rate {
 	trials := slices.Clone(w.trials[side])
 	for i := range trials {
-		period := m.runs[side][i].Period
+		run := &m.runs[side][i]
 		add := func(k int) {
 			n := m.n[side][i][k]
-			trials[i].Spent += n * period
-			trials[i].Chance += n * period * period
+			trials[i].Spent += n * run.Period
+			trials[i].Chance += n * run.variance()
 			if w.in != nil && w.in[k] {
-				trials[i].Common += n * period * period
+				trials[i].Common += n * run.variance()
 			}
 		}
 		if only >= 0 {
@@ -430,8 +445,7 @@ func (m *table) rows(v *Verdict, w measure, unchanged choice) {
 			r := m.rate(side, nil, k, w)
 			row.Shares[side] = r.y / whole[side].y
 			if row.Samples[side] == 0 { // no sample is not no time: half a sample is as likely to be none as one
-				period := v.Sides[side].Spent / float64(v.Sides[side].Samples)
-				r.v = period * period / 2 / math.Pow(w.work(side), 2)
+				r.v = m.variance(side) / 2 / math.Pow(w.work(side), 2)
 			}
 			rates[side] = r
 		}

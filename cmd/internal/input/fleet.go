@@ -22,7 +22,8 @@ type Fleet struct {
 // A FleetStep is one stretch of time: an epoch, or what epochs of several lengths cover.
 type FleetStep struct {
 	Epoch   sample.Epoch
-	Samples uint64 // the lost ones included
+	Samples uint64  // the lost ones included
+	excess  float64 // of their variance, as sample.Counts has it
 	Images  map[string]uint64
 	Builds  map[string][]string // build IDs by path of image, sorted
 	Hosts   int                 // 0 is unknown
@@ -97,6 +98,9 @@ func (s *Session) Fleet(ctx context.Context, labels map[string]string) (*Fleet, 
 
 // add adds the samples of a recording.
 func (st *FleetStep) add(rec *sample.Recording) {
+	for _, c := range rec.Counts {
+		st.excess += c.Excess.Float64()
+	}
 	for id, n := range rec.ByImage() {
 		st.Samples += n
 		st.Images[id.Path] += n
@@ -109,6 +113,9 @@ func (st *FleetStep) add(rec *sample.Recording) {
 		st.Samples += n
 	}
 }
+
+// dispersion is as sample.Dispersion.
+func (st *FleetStep) dispersion() float64 { return 1 + st.excess/max(1, float64(st.Samples)) }
 
 // A FleetChange is what changed between two stretches of time.
 type FleetChange struct {
@@ -124,6 +131,7 @@ type FleetChange struct {
 func (f *Fleet) Changes() (all []FleetChange) {
 	var pairs [][2]uint64
 	var totals [][2]uint64
+	var each []compare.Each
 	for i := 1; i < len(f.Steps); i++ {
 		a, b := &f.Steps[i-1], &f.Steps[i]
 		names := map[string]bool{}
@@ -138,11 +146,12 @@ func (f *Fleet) Changes() (all []FleetChange) {
 			if t[0] > 0 && t[1] > 0 {
 				ch.Shares = [2]float64{float64(n[0]) / float64(t[0]), float64(n[1]) / float64(t[1])}
 			}
-			ch.Low, ch.High = compare.Interval(n, t)
+			ch.Low, ch.High = compare.Interval(n, t, compare.Each{a.dispersion(), b.dispersion()})
 			pairs, totals, all = append(pairs, n), append(totals, t), append(all, ch)
+			each = append(each, compare.Each{a.dispersion(), b.dispersion()})
 		}
 	}
-	for i, real := range compare.ChangesOf(pairs, totals) {
+	for i, real := range compare.ChangesOf(pairs, totals, each) {
 		all[i].Real = real.Real
 	}
 	return slices.DeleteFunc(all, func(ch FleetChange) bool { return !ch.Real && !ch.OtherBuild() })

@@ -26,8 +26,8 @@ const (
 )
 
 // Judge says of each node, and of the frames with these samples before and now, how its share of
-// all samples changed, and whether that is more than chance. It comes after Prune.
-func (f *Flame) Judge(frames [][2]uint64) {
+// all samples changed, and whether that is more than chance, of samples that tell as much as each says. It comes after Prune.
+func (f *Flame) Judge(frames [][2]uint64, each compare.Each) {
 	totals := [2]uint64{f.Before.Samples, f.Stacks.Samples}
 	share := func(n [2]uint64) float64 {
 		return float64(n[1])/math.Max(1, float64(totals[1])) - float64(n[0])/math.Max(1, float64(totals[0]))
@@ -42,15 +42,15 @@ func (f *Flame) Judge(frames [][2]uint64) {
 		}
 	}
 	walk(f.Root)
-	for i, c := range compare.Changes(pairs, totals) {
+	for i, c := range compare.Changes(pairs, totals, each) {
 		nodes[i].Change, nodes[i].Real = share(pairs[i]), c.Real
 	}
 	f.Changes = f.Changes[:0]
-	for i, c := range compare.Changes(frames, totals) {
+	for i, c := range compare.Changes(frames, totals, each) {
 		if c.Old+c.New == 0 || f.Frames[i].Kind == FlameAll {
 			continue
 		}
-		low, high := compare.Interval(frames[i], totals)
+		low, high := compare.Interval(frames[i], totals, each)
 		f.Changes = append(f.Changes, FlameChange{i, c.Old, c.New, share(frames[i]), low, high, c.Real})
 	}
 	slices.SortStableFunc(f.Changes, func(a, b FlameChange) int {

@@ -223,7 +223,7 @@ func unitOf(sides [2]*side, ev sample.Event) string {
 func (s *side) runs(unit string) ([]compare.Run, error) {
 	var runs []compare.Run
 	for i, set := range s.sets {
-		r := compare.Run{Samples: s.tallies[i], Period: 1}
+		r := compare.Run{Samples: s.tallies[i], Period: 1, Each: sample.Dispersion(set.Counts)}
 		switch unit {
 		case "samples":
 		case "s":
@@ -246,7 +246,7 @@ func (s *side) runs(unit string) ([]compare.Run, error) {
 // together is the sum of runs.
 func together(runs []compare.Run) compare.Run {
 	sum := compare.Run{Samples: map[compare.Thing]uint64{}, Of: len(runs)}
-	var spent, n float64
+	var spent, n, each float64
 	for _, r := range runs {
 		if r.ByKind != nil && sum.ByKind == nil {
 			sum.ByKind = map[string]uint64{}
@@ -258,9 +258,10 @@ func together(runs []compare.Run) compare.Run {
 			sum.Samples[t] += k
 			n += float64(k)
 			spent += float64(k) * r.Period
+			each += float64(k) * max(1, r.Each)
 		}
 	}
-	sum.Period = spent / max(1, n)
+	sum.Period, sum.Each = spent/max(1, n), each/max(1, n)
 	return sum
 }
 

@@ -69,7 +69,7 @@ func (v *View) newFlameDifference(d *compare.Difference, before, now *stacks, no
 	doc.Root = tree.node()
 	setBefore(doc.Root, root)
 	doc.Prune(nodes)
-	doc.Judge(frames)
+	doc.Judge(frames, d.Dispersion)
 	return doc
 }
 
