@@ -47,7 +47,7 @@ func TestWriteGCC(t *testing.T) {
 			// CHECK(top < end), a line that is a check and a failure.
 			name: "gcc 12 is not told of a line that ran, if a part of it fails and did not", gcc: 12,
 			text: "proc f@10 x900\nblock x900\nf:11\nf:12\nblock x900\nf:13\nblock x0\nf:12\nblock x0 ends\nf:12\nf:15\nblock x900\nf:14\nblock x800 ends\nf:14\nblock x0\nf:13\n" +
-				"edge 0>1 fallthrough x900\nedge 0>2 taken x0\nedge 2>3 fallthrough x0",
+				"edge 0>1 fallthrough x900\nedge 0>2 taken x0\nedge 1>4 taken x900\nedge 2>3 fallthrough x0",
 			want: map[string]string{"f": "1=900 3=900 4=900 5=0"},
 		},
 		{
@@ -85,6 +85,28 @@ func TestWriteGCC(t *testing.T) {
 			name: "what gcc split off or copied is code of the function", gcc: 12,
 			text: "proc f.part.0@10 x2\nblock x2\nf.part.0:12\nproc f@10 x5\nblock x5\nf:11\nproc f.constprop.0.isra.0@10 x3\nblock x3\nf.constprop.0.isra.0:11",
 			want: map[string]string{"f": "1=8 2=2"},
+		},
+		{
+			name: "a part that gcc split off and put back is code of the function, and its call is none of the source", gcc: 12,
+			text: "func f@10\nfunc g@20\nproc f@10 x9\nblock x9\nf:11\nblock x7\nf:12<f:10\ng:21<f:13<f:10\nblock x2\nf:14<f:15",
+			want: map[string]string{"f": "1=9 2=7 3:g(1=7) 5:f(4=2)"},
+		},
+		{
+			// Of f's branches, 1 in 10 is taken, of g's 1 in 2.
+			name: "a function whose branches are hardly taken is not there: gcc 12 lays it out as before", gcc: 12,
+			text: "proc f@10 x100\nblock x100\nf:11\nblock x90\nf:12\nblock x100\nf:13\nedge 0>1 fallthrough x90\nedge 0>2 taken x10\nedge 1>2 fallthrough x90\n" +
+				"proc g@20 x100\nblock x100\ng:21\nblock x50\ng:22\nblock x100\ng:23\nedge 0>1 fallthrough x50\nedge 0>2 taken x50\nedge 1>2 fallthrough x50",
+			want: map[string]string{"g": "1=100 2=50 3=100"},
+		},
+		{
+			name: "unless none would be left", gcc: 12,
+			text: "proc f@10 x100\nblock x100\nf:11\nblock x90\nf:12\nblock x100\nf:13\nedge 0>1 fallthrough x90\nedge 0>2 taken x10\nedge 1>2 fallthrough x90",
+			want: map[string]string{"f": "1=100 2=90 3=100"},
+		},
+		{
+			name: "or for gcc 16, which takes what has no profile for cold", gcc: 16,
+			text: "proc f@10 x100\nblock x100\nf:11\nblock x90\nf:12\nblock x100\nf:13\nedge 0>1 fallthrough x90\nedge 0>2 taken x10\nedge 1>2 fallthrough x90\nproc g@20 x1\nblock x1\ng:21",
+			want: map[string]string{"f": "1=100 2=90 3=100", "g": "1=1"},
 		},
 		{
 			name: "inlined constructors have the names of all variants", gcc: 12,

@@ -386,11 +386,11 @@ func (a *archive) proc(v *view, r *infer.Result) {
 // line where the function begins, to itself.
 func framesOf(v *view, at image.Addr) []image.Frame {
 	frames := v.lines.Frames(at)
-	back := func(f, around image.Frame) bool {
+	back := func(around, f image.Frame) bool {
 		return f.Func == around.Func && around.Line == around.StartLine && around.Line != 0
 	}
 	for k := 1; k < len(frames); k++ {
-		if back(frames[k-1], frames[k]) {
+		if back(frames[k], frames[k-1]) {
 			return slices.CompactFunc(slices.Clone(frames), back)
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	SkipAbsent     Reason = "procedures without samples, whose loops should have had some"
 	SkipAssembly   Reason = "procedures in assembly"
 	SkipNoInstLine Reason = "instructions without a line"
+	SkipStraight   Reason = "functions whose branches are hardly taken, which gcc lays out no better with a profile"
 	SkipImageLines Reason = "images without a line table"
 )
 
@@ -42,6 +43,9 @@ type function struct {
 	inlined map[inlinedCall]*function
 
 	asides map[spot]uint64 // executions of the parts of lines that unmix asks for, where dialect.mixes
+
+	branches, taken float64 // executions of its branches and jumps, and how many of them were taken; of inlined bodies 0
+	insts           float64 // executions of its instructions; of inlined bodies 0
 
 	checksum uint64 // of the control flow, where spots are probes: their IDs are the offsets
 }
@@ -84,6 +88,8 @@ type dialect struct {
 	doubts bool
 	// mixes is said of a compiler that has one count for a line, whichever blocks are of it: see unmix.
 	mixes bool
+	// splits is said of a compiler that splits functions and puts the parts back: see framesOf.
+	splits bool
 }
 
 // image adds the procedures of an image. A procedure and the cold part that was
@@ -181,6 +187,7 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 	if !isPart(r.Proc.Name) {
 		f.head += whole(r.Entries.N)
 	}
+	f.branched(r)
 	var ends []bool
 	var calls map[image.Addr]bool
 	if d.mixes {
@@ -240,6 +247,23 @@ func (f *function) unmix() {
 	}
 	for _, g := range f.inlined {
 		g.unmix()
+	}
+}
+
+// branched adds the branches of r.
+func (f *function) branched(r *infer.Result) {
+	f.insts += r.Instructions()
+	for i, e := range r.Proc.Edges {
+		n := r.Edge[i].N
+		switch e.Kind {
+		case image.Taken, image.Indirect:
+			f.taken += n
+			f.branches += n
+		case image.FallThrough:
+			if len(r.Proc.Blocks[e.From].Out) > 1 {
+				f.branches += n
+			}
+		}
 	}
 }
 
@@ -316,7 +340,7 @@ func (d *treeDecoder) conditional(insts []image.Inst) []bool {
 
 // inst adds n executions of an instruction, of a part of its line that unmix asks for if aside is set.
 func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, aside bool) {
-	frames := d.lines.Frames(in.Addr)
+	frames := d.frames(in.Addr)
 	if len(frames) == 0 {
 		d.skip(SkipNoInstLine, float64(n))
 		return
@@ -338,6 +362,14 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, aside bool) {
 		}
 		f.asides[at] = max(f.asides[at], n*copies)
 	}
+}
+
+// frames returns the frames of an instruction.
+func (d *treeDecoder) frames(at image.Addr) []image.Frame {
+	if d.splits {
+		return framesOf(d.view, at)
+	}
+	return d.lines.Frames(at)
 }
 
 // descend adds n to the totals of f and of the inlined bodies around frames[0],
@@ -371,7 +403,7 @@ func (d *treeDecoder) call(f *function, r *infer.Result, i int) {
 	if whole(r.Call[i].N) == 0 || d.indirectOnly && !indirect {
 		return
 	}
-	frames := d.lines.Frames(c.Site)
+	frames := d.frames(c.Site)
 	if len(frames) == 0 || frames[0].Line == 0 {
 		return
 	}
@@ -417,6 +449,9 @@ func (f *function) raise() {
 func (f *function) add(o *function) {
 	f.total = addCounts(f.total, o.total)
 	f.head = addCounts(f.head, o.head)
+	f.branches += o.branches
+	f.taken += o.taken
+	f.insts += o.insts
 	for at, n := range o.body {
 		f.body[at] = addCounts(f.body[at], n)
 	}
