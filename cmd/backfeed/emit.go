@@ -36,7 +36,7 @@ needed with the profile, too.
 `+ifChangedHelp+` Profiles by probe are written anew.`,
 			"backfeed emit llvm app.bfr -o app.prof\nclang -O2 -fprofile-sample-use=app.prof -o app app.c", emit.LLVM),
 		emitCommand("gcc", "an .afdo profile for gcc -fauto-profile", `It is for gcc 12 to 16. The sampled build needs -g.`,
-			"backfeed emit gcc app.bfr -o app.afdo\ngcc -O2 -fauto-profile=app.afdo -o app app.c", emit.GCC),
+			"backfeed emit gcc app.bfr -o app.afdo\ngcc -O2 -fauto-profile=app.afdo -fno-tracer -o app app.c", emit.GCC),
 		emitGCDACmd,
 		emitCommand("bolt", "an fdata profile for llvm-bolt", `The image needs its relocations (-Wl,--emit-relocs).`,
 			"backfeed emit bolt app.bfr -o app.fdata\nllvm-bolt ./app -data app.fdata -reorder-blocks=ext-tsp -o app.bolt", emit.BOLT),

@@ -47,7 +47,7 @@ func TestFloors(t *testing.T) {
 				"-Wl,--symbol-ordering-file="+order, "-Wl,--no-warn-symbol-ordering", "-o", "after")
 		}, 70},
 		{"gcc", nil, gcc, func(f *floor) []string {
-			return append(f.build, "-fauto-profile="+f.emit("gcc"), "-o", "after")
+			return append(f.build, "-fauto-profile="+f.emit("gcc"), "-fno-tracer", "-o", "after")
 		}, 85},
 		{"gcc, counters", nil, gcc, func(f *floor) []string {
 			use := append(slices.Clone(f.build), "-Werror", "-Wmissing-profile", "-Wcoverage-mismatch", "-fprofile-use="+filepath.Join(f.dir, "profile"), "-o", "after")

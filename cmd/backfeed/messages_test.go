@@ -31,7 +31,7 @@ func TestNextSteps(t *testing.T) {
 	t.Chdir(dir)
 	for _, tt := range []struct{ command, want string }{
 		{"emit llvm -o app.prof", "next: clang -fprofile-sample-use=" + dir + "/app.prof, with "},
-		{"emit gcc -o app.afdo", "next: gcc -fauto-profile=" + dir + "/app.afdo, with "},
+		{"emit gcc -o app.afdo", "next: gcc -fauto-profile=" + dir + "/app.afdo -fno-tracer, with "},
 		{"emit bolt -o app.fdata", "next: llvm-bolt " + mix + "/mix -o mix.bolt -data=" + dir + "/app.fdata "},
 		{"layout mix --for lld --always -o app.order", "-Wl,--symbol-ordering-file=" + dir + "/app.order, with "},
 		{"layout mix --for bolt --always -o app.order", "next: llvm-bolt " + mix + "/mix -o mix.bolt -data=FDATA "},

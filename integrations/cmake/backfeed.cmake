@@ -63,7 +63,7 @@ function(backfeed_profile target file)
   endif()
   target_compile_options(${target} PRIVATE
     "$<$<OR:${clang}>:-fprofile-sample-use=${file}>"
-    "$<$<OR:${gcc}>:-fauto-profile=${file}>")
+    "$<$<OR:${gcc}>:-fauto-profile=${file};-fno-tracer>")
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     if(NOT source MATCHES "\\$<")

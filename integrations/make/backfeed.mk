@@ -7,7 +7,7 @@
 # clang reads what `backfeed emit llvm` wrote, gcc what `emit gcc` did. The flags are added to CFLAGS and CXXFLAGS.
 backfeed_clang := $(findstring clang,$(shell $(CC) --version))
 backfeed_lines := $(if $(backfeed_clang),-gline-tables-only -fdebug-info-for-profiling,-g)
-backfeed_use := $(if $(backfeed_clang),-fprofile-sample-use=,-fauto-profile=)
+backfeed_use := $(if $(backfeed_clang),-fprofile-sample-use=,-fno-tracer -fauto-profile=)
 
 define backfeed_profile
 $(2): private CFLAGS += $(backfeed_lines) $(if $(wildcard $(1)),$(backfeed_use)$(1))

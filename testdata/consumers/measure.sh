@@ -134,7 +134,7 @@ for part in "${parts[@]}"; do
 	afdo)
 		for from in "" -calibrated -counted; do
 			emit gcc gcc "$from" "gcc$from.afdo"
-			build "gcc-afdo$from" "${gcc[@]}" "-fauto-profile=$dir/gcc$from.afdo"
+			build "gcc-afdo$from" "${gcc[@]}" "-fauto-profile=$dir/gcc$from.afdo" -fno-tracer
 			measured "gcc-afdo$from" gcc gcc-exact
 		done
 		;;

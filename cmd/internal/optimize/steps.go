@@ -212,7 +212,7 @@ func profileLines(j *job, from *stage) (flags, []string, error) {
 	}{
 		"go":    {emit.Go, "default.pgo", "-pgo="},
 		"clang": {emit.LLVM, "app.prof", "-fprofile-sample-use="},
-		"gcc":   {emit.GCC, "app.afdo", "-fauto-profile="},
+		"gcc":   {emit.GCC, "app.afdo", emit.NoTracer + " -fauto-profile="},
 		"rustc": {emit.LLVM, "app.prof", "-Cllvm-args=-sample-profile-use-profi -Zprofile-sample-use="},
 	}[j.Compiler]
 	path := filepath.Join(from.dir, format.file)
