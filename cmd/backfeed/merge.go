@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -122,6 +123,9 @@ func runMerge(c *cli, args []string) error {
 	defer src.Close()
 	if *onto != "" {
 		carried, err := src.Onto(*onto, *want)
+		if err != nil {
+			err = fmt.Errorf("--onto: %w", err)
+		}
 		if carried != nil {
 			err = errors.Join(err, report.WriteCarried(c.stderr, carried, report.Style{Mangled: c.mangled}))
 		}

@@ -339,7 +339,34 @@ func (f *finder) candidates(id sample.ImageID, found func() bool) func(yield fun
 	}
 }
 
-// found returns an image of that build that was opened; nil if there is none.
+// keeps reports whether another file than the one at path has the image: below symfs, in a cache, or in a store. A bucket is taken to
+// have it, and so is a server: they would be asked over the network.
+func (f *finder) keeps(id sample.ImageID, path string) bool {
+	if len(f.servers) > 0 {
+		return true
+	}
+	own, err := os.Stat(path)
+	is := func(other string) bool {
+		st, errOther := os.Stat(other)
+		if errOther != nil || err == nil && os.SameFile(own, st) {
+			return false
+		}
+		build, errOther := image.ReadBuildID(other)
+		return errOther == nil && build == id.Build
+	}
+	for _, s := range f.stores {
+		if _, inBucket := s.(*store.Bucket); inBucket {
+			return true
+		}
+		if copied, err := s.OpenImage(id, store.KindFile); err == nil && is(copied) {
+			return true
+		}
+	}
+	below := func(dir string) bool { return is(filepath.Join(dir, id.Path)) }
+	return slices.ContainsFunc(f.byBuildID(id.Build, f.cache), is) || slices.ContainsFunc(f.symfs, below) || is(f.scanned(id.Build))
+}
+
+// byBuildID are the places of an image in trees of build IDs: perf's cache has
 // a directory with the file elf, distributions have a link to the file.
 func (f *finder) byBuildID(id sample.BuildID, trees []string) []string {
 	if id.IsZero() {

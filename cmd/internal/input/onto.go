@@ -19,7 +19,7 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 	rec := s.Recording
 	im, err := s.finder.try(path, sample.ImageID{})
 	if err != nil {
-		return nil, fmt.Errorf("--onto: %w", err)
+		return nil, err
 	}
 	defer im.Close()
 	if path, err = filepath.Abs(path); err != nil {
@@ -60,18 +60,18 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 		return nil, nil
 	default:
 		if want != "" {
-			return nil, fail.Errorf(fail.Nothing, "--onto: no samples of %s, which older builds of %s were said to be (`backfeed images` lists what has some)", report.Clean(want), path)
+			return nil, fail.Errorf(fail.Nothing, "no samples of %s, which older builds of %s were said to be (`backfeed images` lists what has some)", report.Clean(want), path)
 		}
-		return nil, fail.Errorf(fail.Nothing, "--onto: no samples of another build of %s, by its file's name; --image names one that has another", path)
+		return nil, fail.Errorf(fail.Nothing, "no samples of another build of %s, by its file's name; --image names one that has another", path)
 	}
 	moved, carried := stale.Carry(rec, to, builds)
 	s.notify.Done()
 	s.tellCarried(carried, path)
 	if len(unknown) == len(builds) && !current {
-		return carried, fail.Errorf(fail.Nothing, "--onto: no recorded build of %s is here: keep those that are recorded, as record --copy-to does, and name where with --symfs DIR, or builds in backfeed.yaml", path)
+		return carried, fail.Errorf(fail.Nothing, "no recorded build of %s is here: keep those that are recorded, as record --copy-to does, and name where with --symfs DIR, or builds in backfeed.yaml", path)
 	}
 	if carried.Samples[stale.NoTie] == carried.Total() && carried.Observed[0] == 0 && !current {
-		return carried, fail.Errorf(fail.Nothing, "--onto: %s has none of the sampled code: is it a build of the recorded program?", path)
+		return carried, fail.Errorf(fail.Nothing, "%s has none of the sampled code: is it a build of the recorded program?", path)
 	}
 	s.Recording = moved
 	return carried, nil

@@ -171,6 +171,9 @@ func (s *Session) OwnFile(id sample.ImageID) string {
 	return id.Path
 }
 
+// Keeps reports whether another file than the one at path has the image that id names, which is found once a build has taken its place.
+func (s *Session) Keeps(id sample.ImageID, path string) bool { return s.finder.keeps(id, path) }
+
 // Missing returns why the image that id names was not found; nil if it was, or was not
 // looked for.
 func (s *Session) Missing(id sample.ImageID) error {

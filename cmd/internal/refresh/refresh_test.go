@@ -79,7 +79,10 @@ func run1(dir string, opt Options) (*report.Refresh, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt.Now, opt.Tool, opt.Notify = time.Unix(1e9, 0), "test", report.Quiet{}
+	opt.Now, opt.Tool = time.Unix(1e9, 0), "test"
+	if opt.Notify == nil {
+		opt.Notify = report.Quiet{}
+	}
 	return Run(context.Background(), c, opt)
 }
 
@@ -631,6 +634,58 @@ refresh:
 	for _, target := range doc.Targets {
 		if refused := strings.Contains(target.Reason, "llvm-bolt has rewritten"); refused != (target.Name == "mix") {
 			t.Errorf("%s is %s: %s", target.Name, target.State, target.Reason)
+		}
+	}
+}
+
+// heard keeps what is said.
+type heard struct {
+	report.Quiet
+	lines []string
+}
+
+func (h *heard) Warn(format string, args ...any) {
+	h.lines = append(h.lines, fmt.Sprintf(format, args...))
+}
+
+// TestKeep: it is said where the file that the next build replaces is all that tells what the samples are of: once files were
+// written that ask for a build, and not where builds has a copy.
+func TestKeep(t *testing.T) {
+	const builds = "      builds: [kept]\n      outputs:"
+	for _, tt := range []struct {
+		name, config, copied string
+		twice, want          bool
+	}{
+		{"no copy", all, "", false, true},
+		{"nothing changed", all, "", true, false},
+		{"copy", strings.Replace(all, "      outputs:", builds, 1), "kept/old/mix.1", false, false},
+		{"copy of another build", strings.Replace(all, "      outputs:", builds, 1), "kept/mix.txt", false, true},
+		{"link to the file", strings.Replace(all, "      outputs:", builds, 1), "kept/link", false, true},
+	} {
+		r := newRepo(t, tt.config)
+		switch tt.copied {
+		case "kept/old/mix.1":
+			r.put(tt.copied, testtool.Read(t, filepath.Join(mix, "mix")))
+		case "kept/mix.txt":
+			r.put(tt.copied, "something else")
+		case "kept/link":
+			r.put("kept/mix.txt", "something else")
+			if err := os.Link(filepath.Join(r.dir, "mix"), filepath.Join(r.dir, "kept/link")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tt.twice {
+			r.mustRun(report.RefreshChanged)
+		}
+		var h heard
+		if _, err := r.run(Options{Notify: &h}); err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(h.lines, func(l string) bool {
+			return strings.Contains(l, "no other file has the build that was sampled than "+filepath.Join(r.dir, "mix"))
+		})
+		if said != tt.want {
+			t.Errorf("%s: said %v, want %v: %q", tt.name, said, tt.want, h.lines)
 		}
 	}
 }

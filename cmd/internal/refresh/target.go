@@ -85,7 +85,32 @@ func (r *run) refresh(ctx context.Context) error {
 	}
 	slices.SortStableFunc(r.doc.Hottest, func(a, b report.RefreshProc) int { return cmp.Compare(b.Share, a.Share) })
 	r.doc.Hottest = r.doc.Hottest[:min(len(r.doc.Hottest), mostHottest)]
-	return r.write(slices.Concat(files...))
+	if err := r.write(slices.Concat(files...)); err != nil {
+		return err
+	}
+	r.tellKeep()
+	return nil
+}
+
+// tellKeep says which sampled builds the next build takes the place of: their samples are of no use from then on.
+func (r *run) tellKeep() {
+	if !slices.ContainsFunc(r.doc.Outputs, func(o report.RefreshOutput) bool { return o.State != report.RefreshUnchanged }) {
+		return // nothing asks for a build
+	}
+	for _, name := range r.imageNames() {
+		path := r.under(name)[0]
+		build, err := image.ReadBuildID(path)
+		if err != nil || build.IsZero() {
+			continue // a recorded image
+		}
+		for _, b := range r.doc.Builds {
+			if b.ID != build.String() || r.src.Keeps(sample.ImageID{Build: build, Path: b.Path}, path) {
+				continue
+			}
+			r.notify.Warn("no other file has the build that was sampled than %s: once it is built anew, nothing tells what these samples are of; `backfeed images SRC --copy-to DIR` makes a copy, for DIR among `builds` in backfeed.yaml", path)
+			break
+		}
+	}
 }
 
 // read adds up the sources.
