@@ -194,7 +194,7 @@ func tryLiveWalks(t *testing.T) (int, string) {
 		insts := im.WalkInsts(proc(t, im, "main.busy"))
 		w := collect.NewWalker(sys, collect.WalkOptions{Share: 0.2})
 		defer w.Close()
-		if err = w.SetImages([]trace.Image{{ID: id, File: exe, Insts: insts}}); err == nil {
+		if err = w.SetImages([]trace.Image{{ID: id, File: exe, Procs: [][]trace.Inst{insts}}}); err == nil {
 			for range 100 {
 				if w.Totals().Steps > 0 {
 					return exitDone, ""

@@ -131,7 +131,7 @@ func walkImage(path string, im *image.Image) trace.Image {
 			insts = append(insts, im.WalkInsts(p)...)
 		}
 	}
-	return trace.Image{ID: sample.ImageID{Path: path}, File: path, Insts: insts}
+	return trace.Image{ID: sample.ImageID{Path: path}, File: path, Procs: [][]trace.Inst{insts}}
 }
 
 // walkOver has a running program walked for so long, through its file and libraries, and returns what
@@ -148,7 +148,7 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 	w := collect.NewWalker(sys, opt)
 	t.Cleanup(func() { w.Close() })
 	program := walkImage(path, im)
-	t.Logf("%d operations", len(program.Insts))
+	t.Logf("%d operations", len(program.Procs[0]))
 	if err := w.SetImages(append(libraries, program)); err != nil {
 		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 			t.Skip(err)

@@ -116,7 +116,8 @@ type cie struct {
 
 // parseFrames reads the ranges of an .eh_frame section that begins at base.
 func parseFrames(b []byte, base Addr) ([]frame, error) {
-	var out []frame
+	const usual = 32 // bytes of an entry
+	out := make([]frame, 0, len(b)/usual)
 	err := eachFrame(b, base, func(f frame, _ *cie, _ []byte) { out = append(out, f) })
 	return out, err
 }

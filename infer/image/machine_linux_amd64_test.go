@@ -153,7 +153,7 @@ func machineImage(t testing.TB, path string, im *Image) trace.Image {
 			insts = append(insts, im.WalkInsts(p)...)
 		}
 	}
-	return trace.Image{ID: sample.ImageID{Path: path}, File: path, Insts: insts}
+	return trace.Image{ID: sample.ImageID{Path: path}, File: path, Procs: [][]trace.Inst{insts}}
 }
 
 // state returns that of the program, which is stopped.

@@ -182,7 +182,7 @@ func (s *oneInst) try(code []byte, op trace.Op, in Inst) bool {
 	}
 	s.setState(st, s.xstate)
 
-	c := trace.NewCode([]trace.Image{{Insts: []trace.Inst{{Op: op, Addr: s.pc, Off: 1}, {Addr: s.pc + uint64(in.Len), Off: 1 + sample.Offset(in.Len)}}}})
+	c := trace.NewCode([]trace.Image{{Procs: [][]trace.Inst{{{Op: op, Addr: s.pc, Off: 1}, {Addr: s.pc + uint64(in.Len), Off: 1 + sample.Offset(in.Len)}}}}})
 	m := trace.NewMachine(c)
 	l, err := m.Start(st, trace.Space{{Lo: s.pc &^ 4095, Hi: s.pc&^4095 + 4096}}, s, trace.Limits{})
 	if err != nil {

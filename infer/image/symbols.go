@@ -5,9 +5,11 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"backfeed/sample/bound"
 )
@@ -40,9 +42,9 @@ func (im *Image) readSymbols() error {
 	if err != nil {
 		return err
 	}
-	symbols = cover(symbols, fromGo)
+	symbols = cover(symbols, slices.Values(fromGo))
 	im.setSymbols(symbols) // stubs of indirect functions are named after symbols
-	symbols = cover(symbols, im.stubs())
+	symbols = cover(symbols, slices.Values(im.stubs()))
 	symbols = cover(symbols, im.frameSymbols())
 	im.extend(symbols)
 	if im.uncovered(symbols) > maxUncovered {
@@ -169,7 +171,7 @@ func (im *Image) linkedStrings(f *elf.File, s *elf.Section) (string, error) {
 		return "", fmt.Errorf("section %s: link: no section %d: %w", s.Name, s.Link, ErrFormat)
 	}
 	b, err := im.sectionData(f.Sections[s.Link])
-	return string(b), err
+	return unsafe.String(unsafe.SliceData(b), len(b)), err // nobody else has b
 }
 
 // oldVersions returns the version of the i-th dynamic symbol if it is hidden: kept
@@ -267,7 +269,7 @@ func (im *Image) sectionData(s *elf.Section) (b []byte, err error) {
 // candidates picks the symbols that name code.
 func (im *Image) candidates(table []tableSymbol, source SymbolSource) []candidate {
 	number := ordinals(table)
-	var out []candidate
+	out := make([]candidate, 0, len(table))
 	for i := range table {
 		s := &table[i]
 		if !isCode(s) || isMarker(s) || !im.executable(s.value) {
@@ -514,7 +516,7 @@ func underscores(name string) int { return len(name) - len(strings.TrimLeft(name
 // (assembler code with a second entry), what is left counts as the second's.
 func (im *Image) bind(cs []candidate) []Symbol {
 	slices.SortFunc(cs, func(a, b candidate) int { return cmp.Compare(a.addr, b.addr) })
-	var out []Symbol
+	out := make([]Symbol, 0, len(cs))
 	var open, end Addr // procedure that a label may be inside of; end of all so far
 	for len(cs) > 0 {
 		n := 1
@@ -570,22 +572,25 @@ func (im *Image) symbolOf(cs []candidate) (s Symbol, label bool) {
 // cover adds those symbols of more to symbols that begin where there is none
 // yet, cut where the next one begins. Both are by address. Where one of more
 // begins with a symbol of unknown size, it takes its size.
-func cover(symbols, more []Symbol) []Symbol {
-	if len(more) == 0 {
-		return symbols
-	}
-	out := make([]Symbol, 0, len(symbols)+len(more))
-	for _, m := range more {
-		for len(symbols) > 0 && symbols[0].Addr <= m.Addr {
-			out = append(out, symbols[0])
-			symbols = symbols[1:]
+func cover(symbols []Symbol, more iter.Seq[Symbol]) []Symbol {
+	var added []Symbol
+	n := 0 // symbols that do not begin behind m
+	for m := range more {
+		for n < len(symbols) && symbols[n].Addr <= m.Addr {
+			n++
 		}
 		cut := m.Size
-		if len(symbols) > 0 {
-			cut = min(cut, uint64(symbols[0].Addr-m.Addr))
+		if n < len(symbols) {
+			cut = min(cut, uint64(symbols[n].Addr-m.Addr))
 		}
-		if len(out) > 0 {
-			last := &out[len(out)-1]
+		var last *Symbol // before m, or where it begins
+		if n > 0 {
+			last = &symbols[n-1]
+		}
+		if k := len(added); k > 0 && (last == nil || last.Addr < added[k-1].Addr) {
+			last = &added[k-1]
+		}
+		if last != nil {
 			if last.Addr == m.Addr && last.Size == 0 {
 				last.Size = cut
 			}
@@ -599,7 +604,16 @@ func cover(symbols, more []Symbol) []Symbol {
 			continue
 		}
 		m.Size = cut
-		out = append(out, m)
+		added = append(added, m)
+	}
+	if len(added) == 0 {
+		return symbols
+	}
+	out := make([]Symbol, 0, len(symbols)+len(added))
+	for _, m := range added {
+		i, _ := slices.BinarySearchFunc(symbols, m.Addr, func(s Symbol, a Addr) int { return cmp.Compare(s.Addr, a) })
+		out = append(append(out, symbols[:i]...), m)
+		symbols = symbols[i:]
 	}
 	return append(out, symbols...)
 }
@@ -622,14 +636,14 @@ func (im *Image) goSymbols(funcs []goFunc) ([]Symbol, error) {
 
 // frameSymbols makes symbols of the frames. The linkage table has one frame for
 // all its stubs, which is none of them.
-func (im *Image) frameSymbols() []Symbol {
-	out := make([]Symbol, 0, len(im.frames))
-	for _, f := range im.frames {
-		if r := im.region(f.lo); !isStubs(r.name) {
-			out = append(out, Symbol{Addr: f.lo, Size: uint64(f.hi - f.lo), Source: FromEhFrame, Section: r.name})
+func (im *Image) frameSymbols() iter.Seq[Symbol] {
+	return func(yield func(Symbol) bool) {
+		for _, f := range im.frames {
+			if r := im.region(f.lo); !isStubs(r.name) && !yield(Symbol{Addr: f.lo, Size: uint64(f.hi - f.lo), Source: FromEhFrame, Section: r.name}) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // extend returns a size to the symbols that have none: to the end of the frame
@@ -764,7 +778,7 @@ func splitGaps(symbols []Symbol, regions []region, targets []Addr) []Symbol {
 			}
 		}
 	}
-	return nameAll(cover(symbols, found))
+	return nameAll(cover(symbols, slices.Values(found)))
 }
 
 // alignment is that of functions by gcc and clang, for both processors.

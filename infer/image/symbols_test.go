@@ -118,7 +118,7 @@ func TestCover(t *testing.T) {
 		{"a signal frame starts a byte early", "a 10-20, b 30-30", "x 2f-40", "a 10-20, b 30-30"},
 		{"a function of one byte", "a 10-20", "x 20-21", "a 10-20, x 20-21"},
 	} {
-		if got := show(cover(parseSymbols(t, tt.symbols), parseSymbols(t, tt.more))); got != tt.want {
+		if got := show(cover(parseSymbols(t, tt.symbols), slices.Values(parseSymbols(t, tt.more)))); got != tt.want {
 			t.Errorf("%s: %s with %s\ngives %s\nwant  %s", tt.name, tt.symbols, tt.more, got, tt.want)
 		}
 	}

@@ -83,6 +83,7 @@ func (im *Image) readUnwind() ([]unwindEntry, error) {
 
 // unwindEntries returns those of a section that are of code, by address.
 func (im *Image) unwindEntries(read func(each func(frame, *cie, []byte)) error) (out []unwindEntry, err error) {
+	out = make([]unwindEntry, 0, len(im.frames))
 	err = read(func(f frame, c *cie, rules []byte) {
 		if im.executable(f.lo) && f.hi > f.lo {
 			out = append(out, unwindEntry{f, c, rules})

@@ -93,7 +93,7 @@ func (patterned) Read(addr uint64, p []byte) bool {
 
 // walkOnce has a Machine emulate one operation, and not more.
 func walkOnce(t *testing.T, op trace.Op) {
-	code := trace.NewCode([]trace.Image{{Insts: []trace.Inst{{Op: op, Addr: 0x1000, Off: 0x1000}, {Addr: 0x1010, Off: 0x1010}}}})
+	code := trace.NewCode([]trace.Image{{Procs: [][]trace.Inst{{{Op: op, Addr: 0x1000, Off: 0x1000}, {Addr: 0x1010, Off: 0x1010}}}}})
 	st := &trace.State{PC: 0x1000, Words: 8, MXCSR: 0x1f80}
 	for i := range st.Regs {
 		st.Regs[i] = uint64(i) * 0x1003

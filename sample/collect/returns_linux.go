@@ -28,9 +28,9 @@ const (
 
 	// heldFor is how long is measured at a time, heldPeriod the time between two samples. On a machine whose interrupts take 20 us,
 	// calls seem quicker from 50 us on: a timer that is due anew when its interrupt returns is not due at random.
-	heldFor    = 20 * time.Millisecond // of processor
+	heldFor    = 10 * time.Millisecond // of processor
 	heldWithin = 3 * heldFor
-	heldPeriod = 200 * time.Microsecond
+	heldPeriod = 100 * time.Microsecond
 	heldPages  = 4 // of the ring, which has room for 400 samples
 )
 

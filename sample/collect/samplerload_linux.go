@@ -40,6 +40,15 @@ func sizes(opt SystemOptions, cpus, trace int, faults bool) mapSizes {
 // that run, and beyond them the latest.
 const execsKept = 16384
 
+// filledAsUsed is the flag of a hash map that takes memory for an entry when there is one. Maps without it take all of theirs as they are made, 11 MB
+// for one of counts. Before Linux 6.1 the kernel refuses it to programs on perf events (commit 34dd3bad1a6f).
+func filledAsUsed() uint32 {
+	if r, err := ParseRelease(ThisHost().Release); err != nil || r.Before(Release{6, 1}) {
+		return 0
+	}
+	return unix.BPF_F_NO_PREALLOC
+}
+
 // load puts maps and programs into the kernel, for those processors.
 func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	s.cpu, s.cpus = cpu, online
@@ -76,6 +85,10 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 		spec.Maps[samplerMapPids].MaxEntries = execsKept
 	}
 	spec.Maps[samplerMapCgroups].MaxEntries = uint32(max(1, len(s.opt.Cgroups)))
+	asUsed := filledAsUsed()
+	for _, name := range []string{samplerMapCounts0, samplerMapCounts1, samplerMapPids} {
+		spec.Maps[name].Flags |= asUsed
+	}
 	s.entries = int(size.counts)
 	s.batch = batch{keys: make([]sampledPC, size.counts), counts: make([]uint64, size.counts)}
 
@@ -268,7 +281,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 // that are loaded already. Types are the kernel's, as far as they were looked up; nil is not at all.
 func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, types *kernelbtf.Cache, f *Feature) error {
 	for as, m := range shared {
-		spec.Maps[as].MaxEntries = m.MaxEntries()
+		spec.Maps[as].MaxEntries, spec.Maps[as].Flags = m.MaxEntries(), m.Flags()
 	}
 	restore, err := liftMemlock()
 	if err != nil {

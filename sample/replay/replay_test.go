@@ -67,7 +67,7 @@ func program() (*trace.Code, trace.Space) {
 			in.Imm = int64(in.Addr) + length
 		}
 	}
-	return trace.NewCode([]trace.Image{{ID: image, Insts: insts}}), trace.Space{{Lo: base, Hi: base + 0x1000}}
+	return trace.NewCode([]trace.Image{{ID: image, Procs: [][]trace.Inst{insts}}}), trace.Space{{Lo: base, Hi: base + 0x1000}}
 }
 
 // walked returns what a Model counts in some walks of so many turns through an array of lines.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"iter"
 	"math"
 	"slices"
 
@@ -20,7 +21,22 @@ type Image struct {
 	ID    sample.ImageID
 	File  string // to open; the path in ID is that of the process
 	ARM   bool   // it is of AArch64, not of x86-64
-	Insts []Inst
+	Procs [][]Inst
+}
+
+// insts are all instructions of im, with their numbers.
+func (im *Image) insts() iter.Seq2[int, *Inst] {
+	return func(yield func(int, *Inst) bool) {
+		n := 0
+		for _, p := range im.Procs {
+			for k := range p {
+				if !yield(n, &p[k]) {
+					return
+				}
+				n++
+			}
+		}
+	}
 }
 
 // Code is the code of images as one table.
@@ -61,7 +77,9 @@ func NewCode(images []Image) *Code {
 	c := &Code{Ops: make([]Op, 1), at: []instAt{{image: -1}}, Starts: make([]uint32, pageSize)}
 	n := 1
 	for i := range images {
-		n += len(images[i].Insts)
+		for _, p := range images[i].Procs {
+			n += len(p)
+		}
 	}
 	c.Ops, c.at = slices.Grow(c.Ops, n), slices.Grow(c.at, n)
 	for i := range images {
@@ -78,8 +96,7 @@ func (c *Code) add(i int32, im *Image) Range {
 	lo, hi := uint64(math.MaxUint64), uint64(0)
 	delta := im.delta()
 	mapped := func(in *Inst) bool { return in.Addr != 0 && in.Addr-uint64(in.Off) == delta }
-	for k := range im.Insts {
-		in := &im.Insts[k]
+	for _, in := range im.insts() {
 		c.Ops = append(c.Ops, in.Op)
 		c.at = append(c.at, instAt{in.Off, in.Target, in.Proc, i})
 		if mapped(in) {
@@ -94,8 +111,8 @@ func (c *Code) add(i int32, im *Image) Range {
 	r.Many = uint32((hi-1-r.First)/pageSize + 1)
 	c.Pages = append(c.Pages, make([]uint32, r.Many)...)
 	used := len(c.Starts) / pageSize
-	for k := range im.Insts {
-		if in := &im.Insts[k]; mapped(in) {
+	for _, in := range im.insts() {
+		if mapped(in) {
 			if page := &c.Pages[pages+(in.Addr-r.First)/pageSize]; *page == 0 {
 				*page = uint32(used)
 				used++
@@ -103,15 +120,15 @@ func (c *Code) add(i int32, im *Image) Range {
 		}
 	}
 	c.Starts = append(c.Starts, make([]uint32, used*pageSize-len(c.Starts))...)
-	for k := range im.Insts {
-		if in := &im.Insts[k]; mapped(in) {
+	for k, in := range im.insts() {
+		if mapped(in) {
 			if start := c.start(&r, in.Addr); *start == 0 {
 				*start = first + uint32(k)
 			}
 		}
 	}
-	for k := range im.Insts {
-		if start := c.start(&r, im.Insts[k].Target); start != nil {
+	for k, in := range im.insts() {
+		if start := c.start(&r, in.Target); start != nil {
 			c.Ops[first+uint32(k)].To = *start
 		}
 	}
@@ -140,8 +157,8 @@ func (c *Code) start(r *Range, addr uint64) *uint32 {
 
 // delta is how far addresses of im are from offsets.
 func (im *Image) delta() uint64 {
-	for i := range im.Insts {
-		if in := &im.Insts[i]; in.Addr != 0 {
+	for _, in := range im.insts() {
+		if in.Addr != 0 {
 			return in.Addr - uint64(in.Off)
 		}
 	}

@@ -10,19 +10,20 @@ import (
 // instruction. What is counted are branches.
 func twoImages() []Image {
 	return []Image{
-		{ID: sample.ImageID{Path: "/a"}, Insts: []Inst{
+		{ID: sample.ImageID{Path: "/a"}, Procs: [][]Inst{{
 			{Addr: 0x401000, Off: 0x1000, Op: Op{Kind: X86Mov}},
 			{Addr: 0x401003, Off: 0x1003, Op: Op{Kind: CondJump}, Target: 0x401010},
 			{},
+		}, {
 			{Addr: 0x401010, Off: 0x1010, Op: Op{Kind: X86Mov}},
 			{Addr: 0x401003, Off: 0x1003, Op: Op{Kind: CondJump}, Target: 0x401000},
 			{Addr: 0x401012, Off: 0x1012, Op: Op{Kind: Jump}, Target: 0x500000},
-		}},
+		}}},
 		{ID: sample.ImageID{Path: "/empty"}},
-		{ID: sample.ImageID{Path: "/b"}, Insts: []Inst{
+		{ID: sample.ImageID{Path: "/b"}, Procs: [][]Inst{{
 			{Addr: 0x1400, Off: 0x400, Op: Op{Kind: Jump}, Target: 0x1300},
 			{Addr: 0x1300, Off: 0x300, Op: Op{Kind: CondJump}, Target: 0x1400},
-		}},
+		}}},
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 func TestGuessed(t *testing.T) {
 	const walks, turns, ends = 5000, 8, 0.01
 	rng := rand.New(rand.NewPCG(1, 2))
-	loop := NewCode([]Image{{ID: sample.ImageID{Path: "/g"}, Insts: []Inst{
+	loop := NewCode([]Image{{ID: sample.ImageID{Path: "/g"}, Procs: [][]Inst{{
 		{Addr: 0x1000, Off: 0x1000, Proc: 0x1000},
 		{Addr: 0x1001, Off: 0x1001, Proc: 0x1000, Target: 0x1005, Op: Op{Kind: CondJump}}, // leaves the loop
 		{Addr: 0x1003, Off: 0x1003, Proc: 0x1000, Target: 0x1000, Op: Op{Kind: Jump}},
 		{Addr: 0x1005, Off: 0x1005, Proc: 0x1000, Target: 0x1000, Op: Op{Kind: Jump}}, // and another one begins
 		{},
-	}}})
+	}}}})
 	for _, tt := range []struct {
 		name        string
 		known       float64 // share of the tests

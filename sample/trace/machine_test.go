@@ -75,7 +75,7 @@ func program(insts ...Inst) (*Code, Space) {
 			in.Dst = X86None
 		}
 	}
-	code := NewCode([]Image{{Insts: insts}})
+	code := NewCode([]Image{{Procs: [][]Inst{insts}}})
 	return code, Space{{Lo: linked + bias, Hi: linked + bias + 0x1000, Bias: bias}}
 }
 
@@ -213,7 +213,7 @@ func TestMachineEnds(t *testing.T) {
 }
 
 func TestMachineARM(t *testing.T) {
-	code := NewCode([]Image{{ARM: true, Insts: []Inst{{Addr: 0x1000, Off: 0x1000, Op: Op{Kind: ArmAdd}}}}})
+	code := NewCode([]Image{{ARM: true, Procs: [][]Inst{[]Inst{{Addr: 0x1000, Off: 0x1000, Op: Op{Kind: ArmAdd}}}}}})
 	if _, err := NewMachine(code).Run(new(State), nil, flat(nil), Limits{Steps: 1}); !errors.Is(err, ErrARM) {
 		t.Errorf("got %v", err)
 	}

@@ -11,10 +11,10 @@ import (
 // is known, and nothing of other branches.
 func TestWalksTargets(t *testing.T) {
 	app, lib := sample.ImageID{Path: "/c"}, sample.ImageID{Path: "/l"}
-	insts := callingImage()[0].Insts
+	insts := callingImage()[0].Procs[0]
 	insts[1].Op, insts[1].Target = Op{Kind: CallInd}, 0                                                 // operation 2
 	insts = append(insts, Inst{Addr: 0x3000, Off: 0x3000, Proc: 0x3000, Op: Op{Kind: JumpInd}}, Inst{}) // operation 9
-	c := NewCode([]Image{{ID: app, Insts: insts}, {ID: lib, Insts: []Inst{{Addr: 0x5000, Off: 0x1000, Proc: 0x5000, Op: Op{Kind: Ret}}, {}}}})
+	c := NewCode([]Image{{ID: app, Procs: [][]Inst{insts}}, {ID: lib, Procs: [][]Inst{[]Inst{{Addr: 0x5000, Off: 0x1000, Proc: 0x5000, Op: Op{Kind: Ret}}, {}}}}})
 	var w Walks
 	w.SetCode(c)
 	for _, p := range []path{

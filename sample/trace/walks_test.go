@@ -81,7 +81,7 @@ func FuzzDecodeTrail(f *testing.F) {
 // callingImage has a loop (operations 1 to 3) that calls a procedure (5 to 7) with a
 // branch of its own.
 func callingImage() []Image {
-	return []Image{{ID: sample.ImageID{Path: "/c"}, Insts: []Inst{
+	return []Image{{ID: sample.ImageID{Path: "/c"}, Procs: [][]Inst{{
 		{Addr: 0x1000, Off: 0x1000, Proc: 0x1000},
 		{Addr: 0x1001, Off: 0x1001, Proc: 0x1000, Target: 0x2000, Op: Op{Kind: Call}},
 		{Addr: 0x1006, Off: 0x1006, Proc: 0x1000, Target: 0x1000, Op: Op{Kind: CondJump}},
@@ -90,7 +90,7 @@ func callingImage() []Image {
 		{Addr: 0x2001, Off: 0x2001, Proc: 0x2000, Target: 0x2000, Op: Op{Kind: CondJump}},
 		{Addr: 0x2003, Off: 0x2003, Proc: 0x2000, Op: Op{Kind: Ret}},
 		{},
-	}}}
+	}}}}
 }
 
 func TestFollow(t *testing.T) {

@@ -274,3 +274,19 @@ func TestNoWindows(t *testing.T) {
 		}
 	}
 }
+
+// TestShareOf: of a program that took no time, nothing is a share.
+func TestShareOf(t *testing.T) {
+	for _, tt := range []struct {
+		took, used time.Duration
+		want       string
+	}{
+		{209 * time.Millisecond, 0, "none of the program's processor time"},
+		{209 * time.Millisecond, 10 * time.Microsecond, "none of the program's processor time"},
+		{90 * time.Millisecond, 9 * time.Second, "9s of processor time (1.00%)"},
+	} {
+		if got := shareOf(tt.took, tt.used); got != tt.want {
+			t.Errorf("%v of %v is %q, want %q", tt.took, tt.used, got, tt.want)
+		}
+	}
+}

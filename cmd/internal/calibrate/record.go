@@ -143,8 +143,8 @@ func (k *Calibrator) tellWindows(rec *sample.Recording) {
 		return
 	}
 	probed := rec.Observed(nil).Probed
-	k.opt.Notify.Warn("executions were counted at %d places, in %d windows, which took about %v of %v of processor time (%.2f%%), at %v a hit",
-		probed, windows, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.Load().HitCost())
+	k.opt.Notify.Warn("executions were counted at %d places, in %d windows, which took about %v of %s, at %v a hit",
+		probed, windows, added.Round(time.Millisecond), shareOf(added, of), k.prober.Load().HitCost())
 }
 
 // longEnough is processor time in which places to probe are chosen, and some are probed, with a share of 1 % or more.

@@ -122,8 +122,10 @@ func (k *Calibrator) tellCost() {
 			parts = append(parts, fmt.Sprintf("%s %v", p.what, p.took.Round(time.Millisecond)))
 		}
 	}
-	k.opt.Notify.Warn("calibration took %v in all, of %v of processor time (%.2f%%): %s",
-		s.all().Round(time.Millisecond), used.Round(time.Millisecond), 100*s.all().Seconds()/max(used.Seconds(), 1e-9), strings.Join(parts, ", "))
+	k.opt.Notify.Warn("calibration took %v in all, of %s: %s", s.all().Round(time.Millisecond), shareOf(s.all(), used), strings.Join(parts, ", "))
+	if used < time.Millisecond {
+		return // that nothing ran is said elsewhere
+	}
 	if k.budget.choices == 0 || s.Walks+s.Windows+s.Stood == 0 {
 		frequency := 0
 		if k.opt.Alone != nil {
@@ -133,6 +135,14 @@ func (k *Calibrator) tellCost() {
 	} else if n := k.kernelWalks().Walks + k.long.count(); n > 0 && n < fewWalks && s.Windows == 0 {
 		k.opt.Notify.Warn("%s make counts little surer: %s", report.Plural(int(n), "walk"), k.budget.more(float64(fewWalks)/float64(n)))
 	}
+}
+
+// shareOf says what part of the program's processor time took is, if it had any.
+func shareOf(took, used time.Duration) string {
+	if used < time.Millisecond {
+		return "none of the program's processor time"
+	}
+	return fmt.Sprintf("%v of processor time (%.2f%%)", used.Round(time.Millisecond), 100*took.Seconds()/used.Seconds())
 }
 
 // fewWalks is how many walks tell clearly more than samples do: five hundred raised block overlap of SQLite from 0.68 to 0.81

@@ -163,7 +163,7 @@ func (k *Calibrator) setWalks() error {
 		k.walked[id] = w.in
 		k.decoded[id] = w.decoded
 		if w.many > 0 {
-			all = append(all, trace.Image{ID: w.id, File: k.images[id].file.Name(), ARM: w.image.Arch == image.AArch64, Insts: slices.Concat(w.parts...)})
+			all = append(all, trace.Image{ID: w.id, File: k.images[id].file.Name(), ARM: w.image.Arch == image.AArch64, Procs: w.parts})
 		}
 	}
 	k.waiting = &walksCode{trace.NewCode(all), all}
