@@ -161,6 +161,11 @@ func madeByGCC(u image.Unit) int {
 	return n
 }
 
+// guided reports whether gcc made a unit with a profile: what it was told is in DW_AT_producer, unless -gno-record-gcc-switches is.
+func guided(u image.Unit) bool {
+	return strings.Contains(u.Producer, " -fauto-profile") || strings.Contains(u.Producer, " -fprofile-use")
+}
+
 func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 	if gcc < 12 {
 		return GCCStats{}, fmt.Errorf("gcc: %s: gcc %d reads version 1 of the format, and only 2 and 3 can be written: %w", v.ID.Path, gcc, ErrUnfit)
@@ -193,11 +198,12 @@ const straight = 0.2
 
 // leaveStraight leaves out the functions of whose branches few are taken in the recorded build, unless that is all of them. gcc up to 15 compiles what has no
 // profile as if there were none. By counts of lines, of which it has one for all blocks of a line, it lays out anew what was straight: on nine programs these functions had
-// more taken branches with their exact counts than without (testdata/consumers), on each of them, and all that is over that share together had less.
+// more taken branches with their exact counts than without (testdata/consumers), on each of them, and all that is over that share together had less. What was
+// built with a profile already is straight by that, and keeps it.
 func (t *tree) leaveStraight() {
 	isStraight := func(name string) bool {
 		f := t.funcs[name]
-		return f.branches > 0 && f.taken < straight*f.branches
+		return !f.guided && f.branches > 0 && f.taken < straight*f.branches
 	}
 	names := sortedKeys(t.funcs, cmp.Compare)
 	if !slices.ContainsFunc(names, func(name string) bool { return !isStraight(name) }) {

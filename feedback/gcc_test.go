@@ -135,6 +135,23 @@ func TestWriteGCC(t *testing.T) {
 	}
 }
 
+// TestGCCGuided: what was built with a profile is straight by that, and keeps it.
+func TestGCCGuided(t *testing.T) {
+	const text = "proc f@10 x100\nblock x100\nf:11\nblock x90\nf:12\nblock x100\nf:13\nedge 0>1 fallthrough x90\nedge 0>2 taken x10\nedge 1>2 fallthrough x90\n" +
+		"proc g@20 x100\nblock x100\ng:21\nblock x50\ng:22\nblock x100\ng:23\nedge 0>1 fallthrough x50\nedge 0>2 taken x50\nedge 1>2 fallthrough x50"
+	for options, want := range map[string]int{"-O2 -fno-tracer": 1, "-O2 -fno-tracer -fauto-profile=/src/app.afdo": 2, "-O2 -fprofile-use=/src/prof": 2} {
+		p := newProgram(t, text)
+		p.producer = "GNU C17 12.2.0 -g " + options
+		var out bytes.Buffer
+		if _, err := writeGCC(&out, p.view, 12); err != nil {
+			t.Fatal(err)
+		}
+		if _, funcs, err := decodeAFDO(out.Bytes()); err != nil || len(funcs) != want {
+			t.Errorf("built with %s: %d functions, want %d; %v", options, len(funcs), want, err)
+		}
+	}
+}
+
 // brief returns the lines and inlined bodies of f: "LINE=COUNT LINE:CALLEE(...)".
 func brief(f *function) string {
 	var parts []string

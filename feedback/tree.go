@@ -46,6 +46,7 @@ type function struct {
 
 	branches, taken float64 // executions of its branches and jumps, and how many of them were taken; of inlined bodies 0
 	insts           float64 // executions of its instructions; of inlined bodies 0
+	guided          bool    // the recorded build of it had a profile
 
 	checksum uint64 // of the control flow, where spots are probes: their IDs are the offsets
 }
@@ -188,6 +189,7 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 		f.head += whole(r.Entries.N)
 	}
 	f.branched(r)
+	f.guided = f.guided || guided(d.lines.Unit(r.Proc.Addr))
 	var ends []bool
 	var calls map[image.Addr]bool
 	if d.mixes {
@@ -451,6 +453,7 @@ func (f *function) add(o *function) {
 	f.head = addCounts(f.head, o.head)
 	f.branches += o.branches
 	f.taken += o.taken
+	f.guided = f.guided || o.guided
 	f.insts += o.insts
 	for at, n := range o.body {
 		f.body[at] = addCounts(f.body[at], n)
