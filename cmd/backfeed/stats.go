@@ -10,6 +10,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/compare"
+	"backfeed/sample"
 )
 
 var statsCmd = &command{
@@ -85,7 +86,11 @@ func runStats(c *cli, args []string) error {
 	if len(sets) < 2 {
 		return fail.Errorf(fail.Nothing, "stats: samples of %d epochs; want two or more: choose more with --since and --until", len(sets))
 	}
-	ev, err := input.Alike(sets, *event, notices{c})
+	var named func(int, sample.ImageID) bool
+	if by.Value == "procedure" {
+		named = func(_ int, id sample.ImageID) bool { return src.NamesKernel(id) }
+	}
+	ev, err := input.Alike(sets, *event, notices{c}, named)
 	if err != nil {
 		return err
 	}

@@ -20,15 +20,16 @@ import (
 const expected = 10
 
 // Alike makes sets ones of the same event, as compare.ChooseEvent does, and of what all of them have: samples of the kernel are left out of
-// all where one was recorded without, and they are of no place in it where one has none. What it leaves out it says, and what else
-// the sets differ by that moves shares.
-func Alike(sets []*compare.Set, event string, notify report.Notify) (sample.Event, error) {
+// all where one was recorded without, and they are of no place in it where one has none, or most of its own are in a kernel of which known
+// says that code has no names here, as of another build than the one that runs. What it leaves out it says, and what else the sets differ
+// by that moves shares. Where known is nil, no names are wanted.
+func Alike(sets []*compare.Set, event string, notify report.Notify, known func(set int, id sample.ImageID) bool) (sample.Event, error) {
 	ev, err := compare.ChooseEvent(sets, event)
 	if err != nil {
 		return ev, fail.Wrap(fail.Nothing, err)
 	}
 	tellOtherEvents(sets, ev, notify)
-	changed := alikeKernel(sets, ev, notify)
+	changed := alikeKernel(sets, ev, notify, known)
 	tellProcessors(sets, notify)
 	if changed {
 		ev, err = compare.ChooseEvent(sets, ev.Name)
@@ -42,7 +43,7 @@ func InferAlike(ctx context.Context, event string, sessions ...*Session) error {
 	for _, s := range sessions {
 		sets = append(sets, &compare.Set{Name: strings.Join(Names(s.paths), ", "), Recording: s.Recording})
 	}
-	ev, err := Alike(sets, event, sessions[0].notify)
+	ev, err := Alike(sets, event, sessions[0].notify, func(set int, id sample.ImageID) bool { return sessions[set].NamesKernel(id) })
 	if err != nil {
 		return err
 	}
@@ -83,34 +84,40 @@ const (
 // A kernelPart is what a set has of the kernel.
 type kernelPart struct {
 	all, placed, lost uint64 // samples; those of the kernel with a place and without
+	nameless          uint64 // of lost: with a place, of whose code no names are known
 	level             int
 	chance            bool // what it lacks, chance may explain
 }
 
-func kernelPartOf(s *compare.Set) (p kernelPart) {
+func kernelPartOf(s *compare.Set, known func(sample.ImageID) bool) (p kernelPart) {
 	for _, c := range s.Counts {
 		p.all += c.Delivered()
 		p.lost += c.Lost[sample.LostKernel]
 		for _, ic := range c.Images {
-			if kernel.Is(ic.ID) {
-				p.placed += ic.Samples()
+			switch n := ic.Samples(); {
+			case !kernel.Is(ic.ID):
+			case known(ic.ID):
+				p.placed += n
+			default:
+				p.nameless += n
 			}
 		}
 	}
+	p.lost += p.nameless
 	switch {
-	case p.placed > 0:
+	case p.placed > 0 && p.placed >= p.nameless: // of a part without names that is smaller, names are told as missing
 		p.level = kernelPlaces
-	case p.lost > 0:
+	case p.placed+p.lost > 0:
 		p.level = kernelCount
 	}
 	return p
 }
 
 // alikeKernel has all sets know of the kernel what the one knows that knows the least, and reports whether that changed any.
-func alikeKernel(sets []*compare.Set, ev sample.Event, notify report.Notify) (changed bool) {
+func alikeKernel(sets []*compare.Set, ev sample.Event, notify report.Notify, known func(int, sample.ImageID) bool) (changed bool) {
 	parts := make([]kernelPart, len(sets))
 	for i, s := range sets {
-		parts[i] = kernelPartOf(s)
+		parts[i] = kernelPartOf(s, func(id sample.ImageID) bool { return known == nil || known(i, id) })
 	}
 	// A short recording may have no sample of what it could have.
 	for i := range parts {
@@ -134,11 +141,16 @@ func alikeKernel(sets []*compare.Set, ev sample.Event, notify report.Notify) (ch
 		}
 	}
 	var without, with []string
+	nameless := false
 	for i, s := range sets {
 		switch p := parts[i]; {
 		case p.level <= least:
 			if !p.chance && p.level == least {
 				without = append(without, s.Name)
+				nameless = nameless || p.nameless > 0
+			}
+			if least == kernelCount && p.nameless > 0 { // as of a set with names
+				s.Recording = s.Recording.Without(ev.Name, kernel.Is, "", sample.LostKernel)
 			}
 			continue
 		case least == noKernel:
@@ -157,6 +169,8 @@ func alikeKernel(sets []*compare.Set, ev sample.Event, notify report.Notify) (ch
 	}
 	if least == noKernel {
 		notify.Warn("the kernel was not sampled in %s: samples of the kernel are not compared, and shares are of the others: %s", few(without), few(with))
+	} else if nameless {
+		notify.Warn("the kernel of %s is of another build than the one that runs here, and --symfs has no file of it, or its names may not be read: the kernel is compared as a whole: %s have a place", few(without), few(with))
 	} else {
 		notify.Warn("places in the kernel are not known in %s: the kernel is compared as a whole: %s have a place", few(without), few(with))
 	}

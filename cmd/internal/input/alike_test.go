@@ -43,20 +43,25 @@ func TestAlike(t *testing.T) {
 		totals [2]uint64
 		kernel [2]uint64 // lost, after
 		says   []string  // and nothing else
+		known  func(int, sample.ImageID) bool
 	}{
-		{"equal", setOf("a", "cycles", cpu, "/app:100 kernel:50"), setOf("b", "cycles", cpu, "/app:90 kernel:60"), [2]uint64{150, 150}, [2]uint64{50, 60}, nil},
+		{"equal", setOf("a", "cycles", cpu, "/app:100 kernel:50"), setOf("b", "cycles", cpu, "/app:90 kernel:60"), [2]uint64{150, 150}, [2]uint64{50, 60}, nil, nil},
 		{"no kernel", setOf("a", "cycles", cpu, "/app:100"), setOf("b", "cycles", cpu, "/app:90 [kernel]:40 kernel:20"), [2]uint64{100, 90}, [2]uint64{0, 0},
-			[]string{"the kernel was not sampled in a: ", "60 of b (40.0%)"}},
+			[]string{"the kernel was not sampled in a: ", "60 of b (40.0%)"}, nil},
 		{"no places", setOf("a", "cycles", cpu, "/app:100 kernel:50"), setOf("b", "cycles", cpu, "/app:90 [kernel]:40 kernel:20"), [2]uint64{150, 150}, [2]uint64{50, 60},
-			[]string{"places in the kernel are not known in a: ", "40 of b have a place"}},
-		{"by chance", setOf("a", "cycles", cpu, "/app:20"), setOf("b", "cycles", cpu, "/app:900 kernel:100"), [2]uint64{20, 1000}, [2]uint64{0, 100}, nil},
-		{"processors", setOf("a", "cycles", cpu, "/app:100"), setOf("b", "cycles", "Beta", "/app:100"), [2]uint64{100, 100}, [2]uint64{}, []string{"a on Alpha, b on Beta"}},
-		{"images", setOf("a", "cycles", cpu, "/app:100"), setOf("b", "cycles", cpu, "/app:30 /other:70"), [2]uint64{100, 100}, [2]uint64{}, []string{"70.0% of the samples of b are of images that a has none of"}},
+			[]string{"places in the kernel are not known in a: ", "40 of b have a place"}, nil},
+		{"another build", setOf("a", "cycles", cpu, "/app:100 [kernel]:50"), setOf("b", "cycles", cpu, "/app:90 [kernel]:40 kernel:20"), [2]uint64{150, 150}, [2]uint64{50, 60},
+			[]string{"the kernel of a is of another build", "compared as a whole: 40 of b have a place"}, func(set int, id sample.ImageID) bool { return set == 1 }},
+		{"other builds", setOf("a", "cycles", cpu, "/app:100 [kernel]:50"), setOf("b", "cycles", cpu, "/app:90 [kernel]:60"), [2]uint64{150, 150}, [2]uint64{}, nil, func(int, sample.ImageID) bool { return false }},
+		{"no names wanted", setOf("a", "cycles", cpu, "/app:100 [kernel]:50"), setOf("b", "cycles", cpu, "/app:90 [kernel]:60"), [2]uint64{150, 150}, [2]uint64{}, nil, nil},
+		{"by chance", setOf("a", "cycles", cpu, "/app:20"), setOf("b", "cycles", cpu, "/app:900 kernel:100"), [2]uint64{20, 1000}, [2]uint64{0, 100}, nil, nil},
+		{"processors", setOf("a", "cycles", cpu, "/app:100"), setOf("b", "cycles", "Beta", "/app:100"), [2]uint64{100, 100}, [2]uint64{}, []string{"a on Alpha, b on Beta"}, nil},
+		{"images", setOf("a", "cycles", cpu, "/app:100"), setOf("b", "cycles", cpu, "/app:30 /other:70"), [2]uint64{100, 100}, [2]uint64{}, []string{"70.0% of the samples of b are of images that a has none of"}, nil},
 	} {
 		var h heard
 		h.text = new(strings.Builder)
 		sets := []*compare.Set{tt.a, tt.b}
-		if _, err := Alike(sets, "", h); err != nil {
+		if _, err := Alike(sets, "", h, tt.known); err != nil {
 			t.Fatal(err)
 		}
 		TellAlone(sets, compare.NamesOf(sets), h)
@@ -85,14 +90,14 @@ func TestAlike(t *testing.T) {
 		s.Recording.Add(setOf("", "page-faults", cpu, "/app:70").Recording.Counts[0])
 	}
 	h := heard{text: new(strings.Builder)}
-	if ev, err := Alike([]*compare.Set{a, b}, "", h); err != nil || ev.Name != "page-faults" || !strings.Contains(h.text.String(), "samples of page-faults alone are compared; of other events there are more: 100 of cycles in a, 100 of cpu-clock in b") {
+	if ev, err := Alike([]*compare.Set{a, b}, "", h, nil); err != nil || ev.Name != "page-faults" || !strings.Contains(h.text.String(), "samples of page-faults alone are compared; of other events there are more: 100 of cycles in a, 100 of cpu-clock in b") {
 		t.Errorf("%v, %v, %q", ev, err, h.text)
 	}
 	b.Recording.Add(setOf("", "cycles", cpu, "/app:20").Recording.Counts[0])
-	if ev, err := Alike([]*compare.Set{a, b}, "", h); err != nil || ev.Name != "cycles" {
+	if ev, err := Alike([]*compare.Set{a, b}, "", h, nil); err != nil || ev.Name != "cycles" {
 		t.Errorf("%v, %v", ev, err)
 	}
-	if _, err := Alike([]*compare.Set{a, b}, "nothing", h); err == nil {
+	if _, err := Alike([]*compare.Set{a, b}, "nothing", h, nil); err == nil {
 		t.Error("samples of an event that there are none of")
 	}
 }

@@ -90,6 +90,20 @@ func symbolsOf(id sample.ImageID) symbols {
 	return readNames("/proc/kallsyms", func(r io.Reader) symbols { return readKallsyms(r, module, base) })
 }
 
+// NamesKernel reports whether code of the kernel, or of a module, has names here: of the build that runs, or from a file.
+func (s *Session) NamesKernel(id sample.ImageID) bool {
+	named, ok := s.named[id]
+	if !ok {
+		_, err := s.Open(id)
+		named = err == nil || len(symbolsOf(id)) > 0
+		if s.named == nil {
+			s.named = map[sample.ImageID]bool{}
+		}
+		s.named[id] = named
+	}
+	return named
+}
+
 func readNames(path string, read func(io.Reader) symbols) symbols {
 	f, err := os.Open(path)
 	if err != nil {

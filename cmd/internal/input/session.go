@@ -58,13 +58,14 @@ type Session struct {
 	opt    Options
 	notify report.Notify
 	finder *finder
-	paths  []string          // that were read
-	stores []store.Store     // that were read
-	truths []weighedTruth    // exact counts that were read, and are to be put to images
-	only   *program          // that was inferred alone; nil if all was
-	evened *sample.Recording // by even, for what is inferred now; nil if none was
-	from   readFrom          // what was read last
-	kept   *result           // where Profile is kept; nil if it is not
+	paths  []string                // that were read
+	stores []store.Store           // that were read
+	truths []weighedTruth          // exact counts that were read, and are to be put to images
+	only   *program                // that was inferred alone; nil if all was
+	named  map[sample.ImageID]bool // what NamesKernel has found
+	evened *sample.Recording       // by even, for what is inferred now; nil if none was
+	from   readFrom                // what was read last
+	kept   *result                 // where Profile is kept; nil if it is not
 }
 
 // New makes a session without a recording: it looks images up, and reads sets.

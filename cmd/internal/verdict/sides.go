@@ -54,7 +54,12 @@ func Judge(ctx context.Context, opt *Request) (*Comparison, error) {
 		defer s.src.Close()
 	}
 	all := slices.Concat(sides[0].sets, sides[1].sets)
-	ev, err := input.Alike(all, opt.Event, sides[0].src.Notify())
+	ev, err := input.Alike(all, opt.Event, sides[0].src.Notify(), func(set int, id sample.ImageID) bool {
+		if set < len(sides[0].sets) {
+			return sides[0].src.NamesKernel(id)
+		}
+		return sides[1].src.NamesKernel(id)
+	})
 	if err != nil {
 		return nil, err
 	}
