@@ -30,8 +30,9 @@ in the current directory is read, if it is there:
       max-age: 7d
       min-lines: 60%
 
-Column "of" has the samples that a share is of. Without --image, these are all that were recorded, and for "known within
-functions" those of the image with most. With --image, that image alone is inferred, and limits are of its samples: what else ran is not asked for, the age is
+Column "of" has the samples that a share is of. Without --image, these are all that were recorded, and for "known to a factor
+of 2" those of the image with most: it is the share that is in blocks whose executions, beside those of the other blocks of
+their function, are within a factor of 2 of the truth, with 90 % confidence. With --image, that image alone is inferred, and limits are of its samples: what else ran is not asked for, the age is
 that of its newest samples, and those of other builds are a share of all of the program. Less may then be known
 within functions: what other images call tells of it, and they are not looked at.
 

@@ -45,8 +45,8 @@ func TestCheck(t *testing.T) {
 		{"as it is", "", ""},
 		{"too few samples", "check: {min-samples: 100000000}", "samples"},
 		{"others' code", "check: {min-own: 100%}", "own code"},
-		{"unsure counts", "check: {min-known: 100%}", "known within functions"},
-		{"the limit's old name", "check: {min-shape: 100%}", "known within functions"},
+		{"unsure counts", "check: {min-known: 100%}", "known to a factor of 2"},
+		{"the limit's old name", "check: {min-shape: 100%}", "known to a factor of 2"},
 	} {
 		code, ok, errs := verdicts(t, tt.limits, samples, "--binary", filepath.Join(mixDir, "mix"))
 		want := exitDone
@@ -123,7 +123,7 @@ func TestCheckOf(t *testing.T) {
 		return all
 	}
 	all, one := of(), of("--image", "mix")
-	if all["own code"] != 32160 || one["own code"] != 32157 || all["known within functions"] != one["known within functions"] {
+	if all["own code"] != 32160 || one["own code"] != 32157 || all["known to a factor of 2"] != one["known to a factor of 2"] {
 		t.Errorf("shares are of %v, with --image of %v", all, one)
 	}
 }

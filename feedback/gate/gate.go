@@ -79,7 +79,7 @@ func Recording(p *infer.Profile, ip *infer.ImageProfile, otherID, recorded uint6
 		atLeast("used", p.Samples.Used, user, lim.MinUsed, "samples have no place; `backfeed images` says why"),
 		atMost("other build ID", otherID, recorded, lim.MaxOtherID, "the files here are not those that ran"),
 		atLeast("own code", own, user, lim.MinOwn, hardlyRan(p, ip, user)),
-		atLeast("known within functions", known, placed, lim.MinKnown, "too little is sure of how often blocks ran; more samples help"),
+		atLeast("known to a factor of 2", known, placed, lim.MinKnown, "too few samples are in blocks of which it is known to a factor of 2, with 90 % confidence, how often they ran beside the others of their function; more samples help, and --calibrate"),
 	}
 }
 

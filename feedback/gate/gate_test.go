@@ -51,7 +51,7 @@ func TestRecording(t *testing.T) {
 		{"used", func(l *Limits, by float64) { l.MinUsed = 0.9 + by }},
 		{"other build ID", func(l *Limits, by float64) { l.MaxOtherID = 0.25 - by }},
 		{"own code", func(l *Limits, by float64) { l.MinOwn = 0.6 + by }},
-		{"known within functions", func(l *Limits, by float64) { l.MinKnown = 600./900 + by }},
+		{"known to a factor of 2", func(l *Limits, by float64) { l.MinKnown = 600./900 + by }},
 	} {
 		for by, want := range map[float64]string{0: "", 1: tt.name} {
 			p, ip := recorded()
@@ -81,7 +81,7 @@ func TestRecording(t *testing.T) {
 	if got := failing(Recording(p, ip, 0, 1200, Limits{MinOwn: 0.9})...); got != "" {
 		t.Errorf("in C, %q fails", got)
 	}
-	if got := failing(Recording(&infer.Profile{}, &infer.ImageProfile{Image: &image.Image{}}, 0, 0, Usual)...); got != "samples, used, own code, known within functions" {
+	if got := failing(Recording(&infer.Profile{}, &infer.ImageProfile{Image: &image.Image{}}, 0, 0, Usual)...); got != "samples, used, own code, known to a factor of 2" {
 		t.Errorf("of nothing, %q fails", got)
 	}
 }
