@@ -177,7 +177,7 @@ func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, er
 		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0},
 		layout:   layout(events[0]),
 		identify: new(fileIDs).identify,
-		jit:      jitMap,
+		jit:      jitMapSince(monotonic()),
 		epoch:    epoch(),
 	}
 	if len(events) > 1 {

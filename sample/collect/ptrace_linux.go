@@ -137,7 +137,7 @@ func newTracer(opt Options, tried []Attempt) (*tracer, error) {
 		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
 		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0, Traced: t.stats},
 		identify: new(fileIDs).identify,
-		jit:      jitMap,
+		jit:      jitMapSince(monotonic()),
 		epoch:    epoch(),
 	}
 	return t, nil

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -356,7 +357,7 @@ func (r *resolver) frame(c *sample.Counts, v *version, pid int, pc uint64) (samp
 	id, off, why := r.procs.spaces.Find(v.id, pc)
 	if why == sample.LostAnonymous {
 		if v.jit == nil && v.looked != r.procs.round {
-			v.jit, v.looked = jitMap(pid), r.procs.round
+			v.jit, v.looked = jitMap(pid, v.time), r.procs.round
 		}
 		if v.jit != nil {
 			id, off, why = *v.jit, sample.Offset(pc), ""
@@ -414,9 +415,17 @@ func cgroupOf(text string) (path string) {
 
 // jitMap returns the file that tells of code which a process made itself, at its
 // own addresses; nil if there is none. In a PID namespace, its name has the
-// innermost number.
-func jitMap(pid int) *sample.ImageID {
+// innermost number. Of a process that has ended, it is the file by its number, if that was written since the process began: at a time
+// of CLOCK_MONOTONIC, 0 if that was before anybody looked.
+func jitMap(pid int, began uint64) *sample.ImageID {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		path := fmt.Sprintf("/tmp/perf-%d.map", pid)
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && uint64(max(0, st.ModTime().UnixNano())) >= epoch()+began {
+			return &sample.ImageID{Path: path}
+		}
+		return nil
+	}
 	if err != nil {
 		return nil
 	}
@@ -438,6 +447,11 @@ func jitMap(pid int) *sample.ImageID {
 		path = through
 	}
 	return &sample.ImageID{Path: path}
+}
+
+// jitMapSince is jitMap of processes of which it is not known when they began, beginning to record now.
+func jitMapSince(began uint64) func(pid int) *sample.ImageID {
+	return func(pid int) *sample.ImageID { return jitMap(pid, began) }
 }
 
 // snapshot takes in what processes have mapped already: those that are asked for, or all. What the former start is told later.
