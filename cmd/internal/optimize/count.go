@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"backfeed/cmd/internal/fail"
@@ -33,12 +34,15 @@ func (j *job) count(ctx context.Context, s *stage) (*report.OptimizeCounts, erro
 	}
 	// What the command starts as the program is a script, which a shell takes wherever it takes a program.
 	script := filepath.Join(dir, filepath.Base(s.binary))
-	text := fmt.Sprintf("#!/bin/sh\nexec valgrind -q --tool=callgrind --dump-instr=yes --dump-line=no --collect-jumps=yes --callgrind-out-file=%s %s \"$@\"\n",
-		prose.ShellWord(filepath.Join(dir, "counts.%p")), prose.ShellWord(binary))
+	text := fmt.Sprintf("#!/bin/sh\n%sexec valgrind -q --log-file=%s --tool=callgrind --dump-instr=yes --dump-line=no --collect-jumps=yes --callgrind-out-file=%s %s \"$@\"\n",
+		environ[j.Compiler], prose.ShellWord(filepath.Join(dir, "log.%p")), prose.ShellWord(filepath.Join(dir, "counts.%p")), prose.ShellWord(binary))
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		return nil, err
 	}
 	if _, err := (command{what: "count", text: filled(j.Count, script, flags{}), dir: j.dir}).run(ctx); err != nil {
+		if why := failed(dir); why != "" && ctx.Err() == nil {
+			return nil, fmt.Errorf("valgrind: %s", why)
+		}
 		return nil, err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "counts.*"))
@@ -55,6 +59,33 @@ func (j *job) count(ctx context.Context, s *stage) (*report.OptimizeCounts, erro
 		return nil, fail.Errorf(fail.Nothing, "callgrind counted nothing of %s", filepath.Base(s.binary))
 	}
 	return &sum, nil
+}
+
+// environ is what a compiler's programs need below valgrind. Go's runtime interrupts its threads by signals, on which callgrind 3.19
+// stops ("Assertion 'sigNum == ...' failed"), and has rdtscp executed, which it does not know; threads that look for work would be
+// counted, by chance.
+var environ = map[string]string{
+	"go": "export GOMAXPROCS=1 GODEBUG=\"${GODEBUG:+$GODEBUG,}asyncpreemptoff=1,cpu.rdtscp=off\"\n",
+}
+
+// itself matches what valgrind says of its own failures.
+var itself = regexp.MustCompile(`^(valgrind|Callgrind): .*(Assertion|impossible)|unhandled instruction|^valgrind: |FATAL`)
+
+// failed returns what valgrind said of a failure of its own, as its logs in dir have it; "" if it said nothing.
+func failed(dir string) string {
+	logs, _ := filepath.Glob(filepath.Join(dir, "log.*")) // the pattern is good
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if itself.MatchString(line) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return ""
 }
 
 // withoutDebug puts a program without debug information beside it, which valgrind reads some of: 3.19 not that of DWARF 5 or of links

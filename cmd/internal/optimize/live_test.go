@@ -166,16 +166,19 @@ exec llvm-bolt-19 "$@"
 	}
 }
 
-// TestGo builds a Go program by its profile.
+// TestGo builds a Go program by its profile, and counts what it executes.
 func TestGo(t *testing.T) {
 	testtool.Live(t, "records a program, and builds Go's runtime with its profile")
-	testtool.Need(t, "go")
+	testtool.Need(t, "go", "valgrind")
 	dir := t.TempDir()
 	testtool.Write(t, dir, "main.go", testtool.Read(t, "testdata/walker/main.go"))
 	testtool.Write(t, dir, "go.mod", "module walker\n\ngo 1.22\n")
-	did, by := live(t, dir, `compiler: go, build: 'CGO_ENABLED=0 go build {flags} -o {binary} .', run: '{binary}'`)
+	did, by := live(t, dir, `compiler: go, build: 'CGO_ENABLED=0 go build {flags} -o {binary} .', run: '{binary}', count: '{binary}'`)
 	if !made(by["pgo"]) || !strings.Contains(strings.Join(by["pgo"].Holds, " "), "call edges") {
 		t.Errorf("%+v", did)
+	}
+	if n, base := by["pgo"].Counts, did.Base.Counts; n == nil || base == nil || n.Instructions >= base.Instructions {
+		t.Errorf("counted %+v, and %+v of the base: %q", n, base, did.Notes)
 	}
 }
 
