@@ -23,6 +23,7 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback/gate"
 	"backfeed/infer/image"
+	"backfeed/infer/stale"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/sets"
@@ -686,6 +687,24 @@ func TestKeep(t *testing.T) {
 		})
 		if said != tt.want {
 			t.Errorf("%s: said %v, want %v: %q", tt.name, said, tt.want, h.lines)
+		}
+	}
+}
+
+// TestChanged: samples that only lines or order tie to the newer build, or nothing, make a profile that is warned of.
+func TestChanged(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		c    stale.Carried
+		want bool
+	}{
+		{"nothing moved", stale.Carried{}, false},
+		{"unchanged", stale.Carried{Samples: [stale.NumTies]uint64{stale.SameProc: 99, stale.SamePart: 1}}, false},
+		{"by a profile, ninja", stale.Carried{Samples: [stale.NumTies]uint64{66, 1054, 390, 2238, 1}}, true},
+		{"most lost", stale.Carried{Samples: [stale.NumTies]uint64{stale.NoTie: 60, stale.SameProc: 40}}, true},
+	} {
+		if got := changed(&tt.c); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
 }

@@ -175,12 +175,22 @@ func (r *run) carry() error {
 		}
 		if carried != nil {
 			all, kept = all+carried.Total(), kept+carried.Total()-carried.Samples[stale.NoTie]
+			if most := r.builds[name][0].ID; changed(carried) && most != newest.String() {
+				r.notify.Warn("%s of the samples are of code that %s has in another form, as a build by a profile does: functions that it inlined have lost their calls, and a profile made so may be worse than none; sample that build, or name the recorded one by its build ID: image: %s",
+					report.Share(carried.Samples[stale.NoTie]+carried.Samples[stale.SamePart], carried.Total()), path, most)
+			}
 		}
 	}
 	if all > 0 {
 		r.doc.Carried = float64(kept) / float64(all)
 	}
 	return nil
+}
+
+// changed reports whether so much code has another form in the newer build that its calls may not be known. Of ninja, 30 % had where the
+// newer build was by a profile, and by what was made of its samples 25 % more branches were taken than without a profile.
+func changed(c *stale.Carried) bool {
+	return 5*(c.Samples[stale.NoTie]+c.Samples[stale.SamePart]) > c.Total()
 }
 
 // unbolted refuses to make a profile for llvm-bolt of what it has rewritten: of zstd, five rounds of that took the taken
