@@ -27,6 +27,7 @@ var (
 var quick = map[string]string{
 	"TestCalibrateFlags":      "is refused before it records",
 	"TestEndOf":               "starts sleep, and ends it",
+	"TestJITMapEnded":         "starts a process that does nothing",
 	"TestRecordOffCPURefused": "is refused before it records",
 	"TestAgentOffCPURefused":  "is refused before it samples",
 	"TestOutputDescriptors":   "converts a small recording, as a process",
