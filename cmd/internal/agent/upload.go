@@ -39,6 +39,9 @@ type uploader struct {
 
 	mu  sync.Mutex
 	now uploads
+
+	hold    sync.Mutex // while a segment is taken to be sent, or dropped
+	sending string     // the name of that which is sent; "" is none
 }
 
 // uploads are what an uploader tells of itself.
@@ -90,7 +93,7 @@ func (u *uploader) ended(by time.Time) error {
 	return nil
 }
 
-// bound drops the oldest segments while there are more bytes than may wait.
+// bound drops the oldest segments while there are more bytes than may wait, but for one that is being sent.
 func (u *uploader) bound() {
 	all := u.look()
 	var sum int64
@@ -101,15 +104,22 @@ func (u *uploader) bound() {
 		if sum <= u.limit {
 			break
 		}
-		sum -= p.Bytes
-		u.drop(p, "the bucket took none for too long, and --retain-size has no more room")
+		u.hold.Lock()
+		if p.Name != u.sending {
+			sum -= p.Bytes
+			u.drop(p, "the bucket took none for too long, and --retain-size has no more room")
+		}
+		u.hold.Unlock()
 	}
 	u.look()
 }
 
 // drop removes a segment that was not sent.
 func (u *uploader) drop(p store.Parcel, why string) {
-	_, samples, _ := p.Open()
+	_, samples, err := p.Open()
+	if errors.Is(err, fs.ErrNotExist) { // sent meanwhile
+		return
+	}
 	if err := p.Remove(); err != nil {
 		u.log.Error("a segment could not be removed", "error", err)
 		return
@@ -181,8 +191,9 @@ func (u *uploader) pause(d time.Duration) bool {
 
 // send sends all that waits, the oldest first, and then copies of images.
 func (u *uploader) send(ctx context.Context) error {
+	defer u.take(store.Parcel{})
 	for _, p := range u.look() {
-		data, _, err := p.Open()
+		data, err := u.take(p)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // dropped meanwhile
 			continue
@@ -202,6 +213,16 @@ func (u *uploader) send(ctx context.Context) error {
 	}
 	u.look()
 	return u.sendCopies(ctx)
+}
+
+// take opens a segment to send it: until the next is taken, it is not dropped. The zero one is none.
+func (u *uploader) take(p store.Parcel) (data []byte, err error) {
+	u.hold.Lock()
+	defer u.hold.Unlock()
+	if u.sending = p.Name; p.Name != "" {
+		data, _, err = p.Open()
+	}
+	return data, err
 }
 
 // sendCopies sends the copies of images that the bucket lacks.
