@@ -708,3 +708,45 @@ func TestChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherForm: where the newest build has the sampled code in another form, what compilers and linkers take by functions and lines is of the
+// recorded build, as if that were named. Of what needs the newest build's own blocks, it is warned.
+func TestOtherForm(t *testing.T) {
+	t.Parallel()
+	testtool.Need(t, "gcc")
+	const outputs = "outputs: [gcc: mix.afdo, {layout: mix.order, for: lld}%s]\n"
+	config := func(image, more string) string {
+		return "\nrefresh:\n  targets:\n    mix:\n      sources: samples.bfr\n      image: " + image + "\n      builds: builds\n      limits: {min-samples: 1}\n      " + fmt.Sprintf(outputs, more)
+	}
+	was, err := image.ReadBuildID(filepath.Join(mix, "mix"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]string{}
+	for _, tt := range []struct{ name, image, more, said string }{
+		{"named", was.String(), "", ""},
+		{"newest", "mix", "", "so what is written is of the functions and lines of the recorded build, "},
+		{"by blocks too", "mix", ", bolt: mix.fdata", "a profile made so may be worse than none; sample that build, or name the recorded one by its build ID: image: " + was.String()},
+	} {
+		r := newRepo(t, config(tt.image, tt.more))
+		r.put("builds/mix", testtool.Read(t, filepath.Join(mix, "mix")))
+		r.put("mix.c", testtool.Read(t, filepath.Join(mix, "mix.c")))
+		testtool.Run(t, r.dir, "gcc", "-O3", "-fno-inline", "-funroll-all-loops", "-g", "-gdwarf-4", "-o", "mix", "mix.c")
+		var h heard
+		doc, err := r.run(Options{Notify: &h})
+		if err != nil {
+			t.Fatalf("%s: %v, %q", tt.name, err, h.lines)
+		}
+		said := slices.ContainsFunc(h.lines, func(l string) bool { return tt.said != "" && strings.Contains(l, tt.said) })
+		if said != (tt.said != "") {
+			t.Errorf("%s: not said %q: %q", tt.name, tt.said, h.lines)
+		}
+		made[tt.name] = testtool.Read(t, filepath.Join(r.dir, "mix.afdo"))
+		if target := doc.Targets[0]; tt.name == "newest" && (target.Carried != 1 || target.Builds[0].ID != was.String() || target.Builds[0].Newest) {
+			t.Errorf("%s: %+v", tt.name, target)
+		}
+	}
+	if made["newest"] != made["named"] || made["by blocks too"] == made["named"] {
+		t.Error("the profile is not of the build that it is to be of")
+	}
+}

@@ -169,22 +169,65 @@ func (r *run) carry() error {
 		if err := r.unbolted(name, newest); err != nil {
 			return err
 		}
+		before := r.src.Recording
 		carried, err := r.src.Onto(path, r.Recorded)
 		if err != nil {
 			return err
 		}
+		if carried == nil {
+			continue
+		}
+		if most := r.builds[name][0]; changed(carried) && most.ID != newest.String() {
+			inAnotherForm := fmt.Sprintf("%s of the samples are of code that %s has in another form, as a build by a profile does: functions that it inlined have lost their calls",
+				report.Share(carried.Samples[stale.NoTie]+carried.Samples[stale.SamePart], carried.Total()), path)
+			old := r.fileOf(before, most.ID)
+			if old == "" || !r.byLines(name) {
+				r.notify.Warn("%s, and a profile made so may be worse than none; sample that build, or name the recorded one by its build ID: image: %s", inAnotherForm, most.ID)
+			} else {
+				r.notify.Warn("%s; so what is written is of the functions and lines of the recorded build, %s: of a function edited since, compilers heed what stands before the edit", inAnotherForm, old)
+				r.src.Recording, r.wants[name], carried = before, old, nil
+				if len(r.builds[name]) > 1 {
+					if carried, err = r.src.Onto(old, cmp.Or(r.Recorded, filepath.Base(path))); err != nil {
+						return err
+					}
+				}
+				all, kept = all+most.Samples, kept+most.Samples
+			}
+		}
 		if carried != nil {
 			all, kept = all+carried.Total(), kept+carried.Total()-carried.Samples[stale.NoTie]
-			if most := r.builds[name][0].ID; changed(carried) && most != newest.String() {
-				r.notify.Warn("%s of the samples are of code that %s has in another form, as a build by a profile does: functions that it inlined have lost their calls, and a profile made so may be worse than none; sample that build, or name the recorded one by its build ID: image: %s",
-					report.Share(carried.Samples[stale.NoTie]+carried.Samples[stale.SamePart], carried.Total()), path, most)
-			}
 		}
 	}
 	if all > 0 {
 		r.doc.Carried = float64(kept) / float64(all)
 	}
 	return nil
+}
+
+// byLines reports whether all outputs of an image are of functions and their lines, which the recorded build has as well as the newest.
+func (r *run) byLines(name string) bool {
+	return !slices.ContainsFunc(r.Outputs, func(o Output) bool {
+		switch o.Kind {
+		case "go", "llvm", "gcc":
+			return false
+		case "layout":
+			return o.For == "bolt" && r.imageOf(&o) == name
+		}
+		return r.imageOf(&o) == name
+	})
+}
+
+// fileOf returns the file of a build that a recording has samples of; "" if it is not found.
+func (r *run) fileOf(rec *sample.Recording, build string) string {
+	for id := range rec.ByImage() {
+		if id.Build.String() != build {
+			continue
+		}
+		if im, err := r.src.Open(id); err == nil {
+			return im.Path
+		}
+	}
+	return ""
 }
 
 // changed reports whether so much code has another form in the newer build that its calls may not be known. Of ninja, 30 % had where the
