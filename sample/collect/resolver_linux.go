@@ -421,7 +421,8 @@ func jitMap(pid int, began uint64) *sample.ImageID {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if errors.Is(err, fs.ErrNotExist) {
 		path := fmt.Sprintf("/tmp/perf-%d.map", pid)
-		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && uint64(max(0, st.ModTime().UnixNano())) >= epoch()+began {
+		// In a directory of all users, a link may lead anywhere.
+		if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() && uint64(max(0, st.ModTime().UnixNano())) >= epoch()+began {
 			return &sample.ImageID{Path: path}
 		}
 		return nil

@@ -116,7 +116,7 @@ gcc -O2 -Wall -Werror $1 $found -c machine.c -o machine.o && gcc $1 $2 -o "$3" m
 			continue
 		}
 		holds := strings.Join(c.Holds, "\n")
-		if n := strings.Count(holds, "functions in notes, in 1 of 1 objects"); strings.HasPrefix(name, "pgo") != (n == 1) {
+		if n := strings.Count(holds, ", in 1 of 1 objects, for gcc "); strings.HasPrefix(name, "pgo") != (n == 1) {
 			t.Errorf("%s holds %d times what gcc's graphs are given: %q", name, n, holds)
 		}
 	}
