@@ -267,11 +267,16 @@ func (q *problem) unseenMore() float64 {
 	return math.Log((seen + unseenAtMost(sd)) / brings)
 }
 
+// leastEntered is as few entries as are told from none. A procedure with samples may be called by code that is known never to run alone: to
+// have it entered e^-170 times, as that code would, its loops turned 10^35 times.
+const leastEntered = 1e-3
+
 // enter moves the entries of the problem of r towards what is believed of them as far as that makes x more probable:
 // its loops with samples go on as often, call as often by ties, and are left as many times less as they are entered. It
 // returns false if x stays as it was.
 func (pr *program) enter(r rooted, x []float64, ties []int) bool {
 	q := pr.probs[r.problem]
+	r.mean = max(r.mean, math.Log(leastEntered))
 	if !q.entriesUntold() || math.Abs(x[0]-r.mean) < max(moved, math.Sqrt(r.variance)) {
 		return false
 	}

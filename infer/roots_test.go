@@ -41,6 +41,22 @@ func TestEnteredOnce(t *testing.T) {
 	}
 }
 
+// TestEnteredHardly: a procedure with samples, which code calls that is known never to run, is entered hardly ever, and has finite executions.
+func TestEnteredHardly(t *testing.T) {
+	for _, mean := range []float64{-20, -175, -700} {
+		r := newResult(graph("a9>b b9>b b>c c9>c c>d d9!"))
+		r.BlockSamples = []uint64{1, 0, 1, 0}
+		pr := pose([]*Result{r}, plainCost, &outOfOrder, nil)
+		pr.once = []rooted{{0, belief{mean, callSD * callSD, true}}}
+		pr.run(false)
+		for b := range r.Block {
+			if n := r.Block[b].N; !(n >= 0 && n < 1e8) {
+				t.Errorf("entered e^%g times: block %d ran %g times", mean, b, n)
+			}
+		}
+	}
+}
+
 // TestOnce: what each process runs once is entered as often as processes ran the image, if that is known.
 func TestOnce(t *testing.T) {
 	told, untold := once(20), once(0)
