@@ -306,15 +306,23 @@ func (c *Counts) Dispersion() float64 { return Dispersion([]*Counts{c}) }
 
 // Dispersion is that of the sum of all Counts.
 func Dispersion(cs []*Counts) float64 {
-	var total, excess float64
+	var total float64
 	for _, c := range cs {
 		total += float64(c.Total)
-		excess += c.Excess.Float64()
 	}
+	excess := Excess(cs)
 	if excess == 0 {
 		return 1
 	}
 	return (total + excess) / total
+}
+
+// Excess is the sum of that of all Counts.
+func Excess(cs []*Counts) (sum float64) {
+	for _, c := range cs {
+		sum += c.Excess.Float64()
+	}
+	return sum
 }
 
 // ExcessOf is the part of Excess that n of all samples have.

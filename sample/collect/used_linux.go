@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -58,10 +57,10 @@ func utime(pid int) (time.Duration, bool) {
 		return 0, false
 	}
 	const field, tick = 14 - 3, 10 * time.Millisecond
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	f := StatFields(string(b))
 	if len(f) <= field {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(string(f[field]), 10, 64)
+	n, err := strconv.ParseInt(f[field], 10, 64)
 	return time.Duration(n) * tick, err == nil
 }

@@ -123,7 +123,7 @@ func (k *Calibrator) tellCost() {
 		}
 	}
 	k.opt.Notify.Warn("calibration took %v in all, of %s: %s", s.all().Round(time.Millisecond), shareOf(s.all(), used), strings.Join(parts, ", "))
-	if used < time.Millisecond {
+	if used < leastUsed {
 		return // that nothing ran is said elsewhere
 	}
 	if k.budget.choices == 0 || s.Walks+s.Windows+s.Stood == 0 {
@@ -137,9 +137,12 @@ func (k *Calibrator) tellCost() {
 	}
 }
 
+// leastUsed is as little processor time of a program as is told from none.
+const leastUsed = time.Millisecond
+
 // shareOf says what part of the program's processor time took is, if it had any.
 func shareOf(took, used time.Duration) string {
-	if used < time.Millisecond {
+	if used < leastUsed {
 		return "none of the program's processor time"
 	}
 	return fmt.Sprintf("%v of processor time (%.2f%%)", used.Round(time.Millisecond), 100*took.Seconds()/used.Seconds())

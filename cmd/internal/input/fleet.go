@@ -98,9 +98,7 @@ func (s *Session) Fleet(ctx context.Context, labels map[string]string) (*Fleet, 
 
 // add adds the samples of a recording.
 func (st *FleetStep) add(rec *sample.Recording) {
-	for _, c := range rec.Counts {
-		st.excess += c.Excess.Float64()
-	}
+	st.excess += sample.Excess(rec.Counts)
 	for id, n := range rec.ByImage() {
 		st.Samples += n
 		st.Images[id.Path] += n

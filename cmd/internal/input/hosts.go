@@ -74,9 +74,7 @@ func (s *Session) Hosts(ctx context.Context, dirs []string) ([]compare.HostSet, 
 				sets[h.name] = set
 			}
 			set.Epochs = append(set.Epochs, h.epochs...)
-			for _, c := range h.rec.Counts {
-				set.Excess += c.Excess.Float64()
-			}
+			set.Excess += sample.Excess(h.rec.Counts)
 			for id, n := range h.rec.ByImage() {
 				set.Shares[compare.Thing{Image: id.Key().String()}] += n
 			}

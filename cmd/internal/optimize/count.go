@@ -69,7 +69,7 @@ var environ = map[string]string{
 }
 
 // itself matches what valgrind says of its own failures.
-var itself = regexp.MustCompile(`^(valgrind|Callgrind): .*(Assertion|impossible)|unhandled instruction|^valgrind: |FATAL`)
+var itself = regexp.MustCompile(`^valgrind: |^Callgrind: .*(Assertion|impossible)|unhandled instruction|FATAL`)
 
 // failed returns what valgrind said of a failure of its own, as its logs in dir have it; "" if it said nothing.
 func failed(dir string) string {

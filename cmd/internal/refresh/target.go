@@ -179,15 +179,15 @@ func (r *run) carry() error {
 		}
 		if most := r.builds[name][0]; changed(carried) && most.ID != newest.String() {
 			inAnotherForm := fmt.Sprintf("%s of the samples are of code that %s has in another form, as a build by a profile does: functions that it inlined have lost their calls",
-				report.Share(carried.Samples[stale.NoTie]+carried.Samples[stale.SamePart], carried.Total()), path)
-			old := r.fileOf(before, most.ID)
-			if old == "" || !r.byLines(name) {
+				report.Share(reshaped(carried), carried.Total()), path)
+			old := r.sampled(before, func(id sample.ImageID) bool { return id.Build.String() == most.ID })
+			if old == nil || !r.byLines(name) {
 				r.notify.Warn("%s, and a profile made so may be worse than none; sample that build, or name the recorded one by its build ID: image: %s", inAnotherForm, most.ID)
 			} else {
-				r.notify.Warn("%s; so what is written is of the functions and lines of the recorded build, %s: of a function edited since, compilers heed what stands before the edit", inAnotherForm, old)
-				r.src.Recording, r.wants[name], carried = before, old, nil
+				r.notify.Warn("%s; so what is written is of the functions and lines of the recorded build, %s: of a function edited since, compilers heed what stands before the edit", inAnotherForm, old.Path)
+				r.src.Recording, r.wants[name], carried = before, old.Path, nil
 				if len(r.builds[name]) > 1 {
-					if carried, err = r.src.Onto(old, cmp.Or(r.Recorded, filepath.Base(path))); err != nil {
+					if carried, err = r.src.Onto(old.Path, cmp.Or(r.Recorded, filepath.Base(path))); err != nil {
 						return err
 					}
 				}
@@ -217,24 +217,25 @@ func (r *run) byLines(name string) bool {
 	})
 }
 
-// fileOf returns the file of a build that a recording has samples of; "" if it is not found.
-func (r *run) fileOf(rec *sample.Recording, build string) string {
-	for id := range rec.ByImage() {
-		if id.Build.String() != build {
+// sampled returns the image with most samples of a recording of those that are asked for and found; nil if there is none.
+func (r *run) sampled(rec *sample.Recording, is func(id sample.ImageID) bool) *image.Image {
+	for _, id := range report.MostFirst(rec.ByImage()) {
+		if !is(id) {
 			continue
 		}
 		if im, err := r.src.Open(id); err == nil {
-			return im.Path
+			return im
 		}
 	}
-	return ""
+	return nil
 }
 
 // changed reports whether so much code has another form in the newer build that its calls may not be known. Of ninja, 30 % had where the
 // newer build was by a profile, and by what was made of its samples 25 % more branches were taken than without a profile.
-func changed(c *stale.Carried) bool {
-	return 5*(c.Samples[stale.NoTie]+c.Samples[stale.SamePart]) > c.Total()
-}
+func changed(c *stale.Carried) bool { return 5*reshaped(c) > c.Total() }
+
+// reshaped is how many samples are of code that the newer build has in another form, or not at all.
+func reshaped(c *stale.Carried) uint64 { return c.Samples[stale.NoTie] + c.Samples[stale.SamePart] }
 
 // unbolted refuses to make a profile for llvm-bolt of what it has rewritten: of zstd, five rounds of that took the taken
 // branches from 40 % less to 10 % more than without a profile (testdata/refresh).
@@ -263,13 +264,8 @@ func (r *run) newest(name string) (string, sample.BuildID) {
 		return path, build
 	}
 	isBuild := input.BuildsOf(name, r.Recorded)
-	for _, id := range report.MostFirst(r.src.Recording.ByImage()) {
-		if id.Build.String() != name && !isBuild(id) {
-			continue
-		}
-		if im, err := r.src.Open(id); err == nil {
-			return im.Path, im.Build
-		}
+	if im := r.sampled(r.src.Recording, func(id sample.ImageID) bool { return id.Build.String() == name || isBuild(id) }); im != nil {
+		return im.Path, im.Build
 	}
 	return "", sample.BuildID{}
 }
