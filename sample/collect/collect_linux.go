@@ -136,6 +136,7 @@ type session struct {
 
 	cmd    *exec.Cmd
 	used   *used         // by opt.PIDs; nil if there are none
+	ran    time.Duration // that all threads were on a processor
 	ended  chan error    // gets what cmd.Wait returned
 	parked chan struct{} // closed: the thread that started cmd may end
 }
@@ -147,6 +148,8 @@ type sampledEvent struct {
 	counts *sample.Counts
 	fds    []int // by thread, then processor
 	left   bool  // it could not be opened everywhere, and need not be
+
+	ran time.Duration // of the processors' time, pauses left out
 }
 
 func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, error) {
@@ -249,7 +252,7 @@ func (s *session) attach() error {
 			return err
 		}
 	}
-	s.used = newUsed(s.opt.PIDs, utime)
+	s.used = newUsed(s.opt.PIDs, ranOf)
 	return ioctlAll(s.samplers(), unix.PERF_EVENT_IOC_ENABLE)
 }
 
@@ -557,14 +560,8 @@ func (s *session) collect(ctx context.Context) error {
 	for i := range s.events {
 		ev, times := &s.events[i], &s.tally.stats.Times[i]
 		if ev.perf.typ == unix.PERF_TYPE_SOFTWARE {
-			used, stepped := s.used.sum(), ev.perf.stepped(ev.event.Period)
-			if state := s.tally.stats.Command; state != nil {
-				used = state.UserTime()
-			}
-			if ev.event.Unit == "ns" && (stepped || s.tally.stats.Throttled > 0 || ev.crowded()) {
-				if missed := weighUsed(ev.counts, used); !stepped { // that of steps is said beforehand
-					times.Missed = missed
-				}
+			if ev.event.Unit == "ns" {
+				times.Missed = s.weighTimer(ev)
 			}
 			continue
 		}
@@ -576,27 +573,54 @@ func (s *session) collect(ctx context.Context) error {
 	return nil
 }
 
-// crowded reports whether so many samples were taken, so close to each other, that some of a timer's may have been left out, as where an
-// interrupt, or the host of a virtual machine, takes longer than the time to the next. There are enough of them for the time that a
-// command or a process used, which is known by ticks, to tell.
-func (ev *sampledEvent) crowded() bool {
-	const enough = 1000
-	return ev.event.Period < uint64(time.Second)/usualRate && ev.counts.Delivered() > enough
+// weighTimer makes the samples of a timer stand for the time that was used, as far as is known, and returns the share that was missed, where it is much.
+func (s *session) weighTimer(ev *sampledEvent) (missed float64) {
+	used := s.used.sum()
+	if state := s.tally.stats.Command; state != nil {
+		used = ran{state.UserTime(), state.SystemTime()}
+	}
+	if ev.perf.stepped(ev.event.Period) {
+		weighUsed(ev.counts, used.user, used.user) // that of steps is said beforehand
+		return 0
+	}
+	c := ev.counts
+	before := c.Weight
+	c.Weight = weighPauses(before, ev.ran, s.ran)
+	if s.tally.stats.Throttled > 0 || c.Delivered() > enoughSamples {
+		begun := time.Duration(s.tally.stats.Began * c.Event.Period) // of each thread, what has no sample for that it ends is less
+		weighUsed(c, used.user-begun, used.clearlyUser()-begun)
+	}
+	if float64(before) < (1-missedShare)*float64(c.Weight) {
+		missed = 1 - float64(before)/float64(c.Weight)
+	}
+	return missed
+}
+
+// enoughSamples are as many as tell of a timer that some were left out, as where an interrupt, or the host of a virtual machine, takes
+// longer than the time to the next: the time that a command or a process used is known by ticks.
+const enoughSamples = 1000
+
+// weighPauses has what samples stand for be of all the time that threads were on a processor, of which the event ran for a part: a pause
+// lasts until the recorder has a processor again. On two of them and ten threads that ran, pauses took 14 % of the time and not 1.
+func weighPauses(weight uint64, ran, all time.Duration) uint64 {
+	if ran <= 0 || all <= ran {
+		return weight
+	}
+	return uint64(float64(weight) * float64(all) / float64(ran))
 }
 
 // weighUsed makes samples of a timer that misses some stand for the time that was used in user mode, if they are clearly too
-// few for that, and returns the share that was missed. One is a timer that fires at ticks only: a thread that runs for less than the
+// few for what was used at the least. One is a timer that fires at ticks only: a thread that runs for less than the
 // time between two ticks has its period end between them, and waits for a tick at which it runs. It has half of its samples.
-func weighUsed(c *sample.Counts, used time.Duration) (missed float64) {
+func weighUsed(c *sample.Counts, used, least time.Duration) {
 	delivered, dropped := c.Delivered(), c.Lost[sample.LostDropped]
 	if delivered == 0 {
-		return 0
+		return
 	}
-	if of := float64(used) * float64(delivered) / float64(delivered+dropped); float64(c.Weight) < (1-missedShare)*of {
-		missed = 1 - float64(c.Weight)/of
-		c.Weight = uint64(of)
+	share := float64(delivered) / float64(delivered+dropped)
+	if float64(c.Weight) < (1-missedShare)*float64(least)*share {
+		c.Weight = uint64(float64(used) * share)
 	}
-	return missed
 }
 
 // readTimes adds up how long the samplers were to count, and did, and what they counted. Those of children that have ended are in their parents'. An
@@ -612,6 +636,7 @@ func (s *session) readTimes() {
 			for _, fd := range thread {
 				value, e, ran := readCounter(fd)
 				t.Counted += value
+				s.events[i].ran += time.Duration(ran)
 				if enabled == 0 || e > 0 && e < enabled {
 					enabled = e
 				}
@@ -621,6 +646,10 @@ func (s *session) readTimes() {
 			t.Running += time.Duration(min(running, enabled))
 		}
 		s.tally.stats.Times = append(s.tally.stats.Times, t)
+	}
+	for _, fd := range s.sides {
+		_, _, ran := readCounter(fd)
+		s.ran += time.Duration(ran)
 	}
 }
 

@@ -61,8 +61,9 @@ func sideband() *unix.PerfEventAttr {
 		Bits: unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv |
 			unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
 			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
-		Clockid: unix.CLOCK_MONOTONIC,
-		Wakeup:  uint32(sidePages*os.Getpagesize()) / 2,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+		Clockid:     unix.CLOCK_MONOTONIC,
+		Wakeup:      uint32(sidePages*os.Getpagesize()) / 2,
 	}
 }
 

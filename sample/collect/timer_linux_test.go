@@ -5,6 +5,7 @@ package collect
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -104,19 +105,33 @@ func TestTimerRateBorne(t *testing.T) {
 	}
 }
 
-// TestCrowded: samples of a timer that were close to each other are held to the time that was used, where there are enough to tell.
-func TestCrowded(t *testing.T) {
+// TestWeighTimer: samples of a timer are held to the time that was used, at any rate, where there are enough to tell; what threads
+// ran that ended within a period is not of others.
+func TestWeighTimer(t *testing.T) {
+	const ms = time.Millisecond
 	for _, tt := range []struct {
-		period, samples uint64
-		want            bool
+		samples, period uint64
+		used            ran
+		began           uint64
+		want            time.Duration
 	}{
-		{100_000, 2000, true}, {100_000, 1000, false}, {1_000_000, 2000, false},
+		{20_000, 100_000, ran{user: 3 * time.Second}, 0, 3 * time.Second},
+		{2000, 1_000_000, ran{user: 3 * time.Second}, 0, 3 * time.Second},
+		{2000, 1_000_000, ran{user: 2100 * ms}, 0, 2 * time.Second},
+		{2000, 1_000_000, ran{user: 2200 * ms, system: 4 * time.Second}, 0, 2 * time.Second},
+		{1000, 1_000_000, ran{user: 3 * time.Second}, 0, time.Second},
+		{2000, 1_000_000, ran{user: 3 * time.Second}, 1000, 2 * time.Second},
+		{2000, 1_000_000, ran{user: 4 * time.Second}, 1000, 3 * time.Second},
 	} {
-		ev := &sampledEvent{event: sample.Event{Name: cpuClock, Period: tt.period, Unit: "ns"}}
+		ev := &sampledEvent{perf: &ladder[3], event: sample.Event{Name: cpuClock, Period: tt.period, Unit: "ns"}}
 		ev.counts = sample.NewCounts(sample.CPU{}, ev.event)
 		ev.counts.AddSample(ev.counts.Image(sample.ImageID{Path: "/a"}), 0, tt.samples)
-		if got := ev.crowded(); got != tt.want {
-			t.Errorf("%+v: %v", tt, got)
+		ev.counts.Weight = tt.samples * tt.period
+		s := &session{used: &used{all: tt.used}}
+		s.tally.stats = &Stats{Began: tt.began}
+		missed := s.weighTimer(ev)
+		if got := time.Duration(ev.counts.Weight); got != tt.want || (missed > 0) != (got > time.Duration(tt.samples*tt.period)) {
+			t.Errorf("%+v: %v, %.2f missed", tt, got, missed)
 		}
 	}
 }
@@ -170,10 +185,59 @@ func TestWeighUsed(t *testing.T) {
 		}
 		c.Lose(sample.LostDropped, tt.dropped)
 		c.Weight = 4 * tt.samples
-		if weighUsed(c, tt.used); c.Weight != tt.want {
+		if weighUsed(c, tt.used, tt.used); c.Weight != tt.want {
 			t.Errorf("%+v: %d", tt, c.Weight)
 		}
 	}
+}
+
+// TestWeighPauses: samples stand for all the time that threads were on a processor, pauses included.
+func TestWeighPauses(t *testing.T) {
+	for _, tt := range []struct {
+		ran, all time.Duration
+		want     uint64
+	}{{90, 100, 1000}, {100, 100, 900}, {101, 100, 900}, {0, 100, 900}, {90, 0, 900}} {
+		if got := weighPauses(900, tt.ran, tt.all); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}
+
+// TestTimerBusy: on a machine where threads wait for processors, the recorder's too, samples of a process stand for the time that it used, whether it
+// was running already or is a command.
+func TestTimerBusy(t *testing.T) {
+	testtool.Live(t, "records")
+	if _, err := Probe(); err != nil {
+		t.Skip(err)
+	}
+	spin(t, 2*runtime.NumCPU())
+	exe := build(t, "a")
+	holds := func(c *sample.Counts, used ran) {
+		t.Helper()
+		if c.Event.Name != cpuClock || c.Delivered() < enoughSamples {
+			t.Skipf("%d samples of %s", c.Delivered(), c.Event.Name)
+		}
+		got, most := time.Duration(c.Weight), used.user+used.user/25
+		t.Logf("%v of %v; one for each of %v", got, used.user, time.Duration(c.Delivered()*c.Event.Period))
+		if least := used.clearlyUser(); got < least-least/18 || got > most {
+			t.Errorf("%d samples of %v stand for %v, but %v were used", c.Delivered(), time.Duration(c.Event.Period), got, used.user)
+		}
+	}
+	c, stats := run(t, Options{Command: []string{exe, "busy", "600"}, Frequency: 3989})
+	holds(c, ran{stats.Command.UserTime(), stats.Command.SystemTime()})
+	cmd := testtool.Command(t, exe, "busy", "3000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	before, _ := ranOf(cmd.Process.Pid)
+	c, _ = run(t, Options{PIDs: []int{cmd.Process.Pid}, Frequency: 3989, Duration: 4 * time.Second})
+	after, ok := ranOf(cmd.Process.Pid)
+	if !ok {
+		t.Skip("it has ended")
+	}
+	holds(c, ran{after.user - before.user, after.system - before.system})
 }
 
 // TestTimerStepTime: on a kernel without high-resolution timers, samples stand for the processor time that was used.

@@ -9,33 +9,47 @@ import (
 // TestUsed: the time that processes ran in user mode is counted from when it is begun to look, until the last look before they end; another
 // process of the same number counts for nothing.
 func TestUsed(t *testing.T) {
-	ran := map[int]time.Duration{1: 5 * time.Second, 2: 7 * time.Second}
-	u := newUsed([]int{1, 2, 3}, func(pid int) (time.Duration, bool) { d, ok := ran[pid]; return d, ok })
+	times := map[int]time.Duration{1: 5 * time.Second, 2: 7 * time.Second}
+	u := newUsed([]int{1, 2, 3}, func(pid int) (ran, bool) { d, ok := times[pid]; return ran{d, 2 * d}, ok })
 	step := func(one, two time.Duration) {
-		ran[1] += one
+		times[1] += one
 		if two > 0 {
-			ran[2] += two
+			times[2] += two
 		}
 		u.look()
 	}
 	step(time.Second, 2*time.Second)
-	ran[2] = time.Second // another one
+	times[2] = time.Second // another one
 	step(time.Second, 0)
 	step(time.Second, 10*time.Second)
-	delete(ran, 1)
+	delete(times, 1)
 	u.look()
-	if got := u.sum(); got != 5*time.Second {
-		t.Errorf("%v, want 5s", got)
+	if got := u.sum(); got != (ran{5 * time.Second, 10 * time.Second}) {
+		t.Errorf("%v, want 5s and 10s", got)
 	}
 	var none *used
-	if none.look(); none.sum() != 0 {
+	if none.look(); none.sum() != (ran{}) {
 		t.Errorf("without processes: %v", none.sum())
 	}
-	if d, ok := utime(os.Getpid()); !ok || d < 0 || d > time.Hour {
+	if d, ok := ranOf(os.Getpid()); !ok || d.user < 0 || d.user > time.Hour || d.system < 0 || d.system > time.Hour {
 		t.Errorf("of this process: %v, %v", d, ok)
 	}
-	if d, ok := utime(1 << 30); ok {
+	if d, ok := ranOf(1 << 30); ok {
 		t.Errorf("of no process: %v", d)
+	}
+}
+
+// TestClearlyUser: of time that was mostly the kernel's, the user's is known by few ticks.
+func TestClearlyUser(t *testing.T) {
+	for _, tt := range []struct {
+		ran  ran
+		want time.Duration
+	}{
+		{ran{}, 0}, {ran{2 * time.Second, 0}, 1990 * time.Millisecond}, {ran{0, time.Second}, 0}, {ran{500 * time.Millisecond, 500 * time.Millisecond}, 390 * time.Millisecond},
+	} {
+		if got := tt.ran.clearlyUser().Round(time.Millisecond); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.ran, got, tt.want)
+		}
 	}
 }
 

@@ -241,7 +241,7 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 	l.tellTimes(stats.Times)
 	for _, e := range stats.Times {
 		if e.Missed > 0 {
-			l.Notify.Warn("%s: %.0f%% of what was counted brought no sample, as interrupts came late or threads ended before; those there are stand for it: nothing to do", e.Name, 100*e.Missed)
+			l.Notify.Warn("%s: %.0f%% of what was counted brought no sample, as interrupts came late, sampling paused or threads ended before; those there are stand for it: nothing to do", e.Name, 100*e.Missed)
 		}
 	}
 	l.tellTraced(stats.Traced)
