@@ -52,3 +52,36 @@ func TestKeepImages(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
+
+// TestKeepContainer: a program of a container that ended seconds before samples were looked at is kept, from the file that it had there.
+func TestKeepContainer(t *testing.T) {
+	exe := busy(t)
+	testtool.Need(t, "sh", "unshare", "mount", "chroot", "timeout")
+	if out, err := testtool.Command(t, "unshare", "-m", "mount", "-t", "tmpfs", "none", t.TempDir()).CombinedOutput(); err != nil {
+		t.Skipf("mount of a tmpfs in a mount namespace: %s", out)
+	}
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	rec, kept := filepath.Join(dir, "r.bfr"), filepath.Join(dir, "kept")
+	container := testtool.Command(t, "sh", "-c", `sleep 1; exec unshare -m sh -c '
+		mount -t tmpfs none "$1" && cd "$1" && mkdir lower upper work merged && cp "$0" lower/contained &&
+		mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged && timeout 0.5 chroot merged /contained busy 100000' "$0" "$1"`, exe, t.TempDir())
+	if err := container.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer container.Wait()
+	switch code, _, errs := runAs(recordCmd, "-a", "-d", "4s", "-o", rec, "--copy-to", kept); code {
+	case exitDone:
+	case exitMachine:
+		t.Skip(errs)
+	default:
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	line := lineWith(must(t, "images", rec, "--symfs", kept, "--format", "csv"), "/contained")
+	if line == "" {
+		t.Skip("it has no samples: the machine is too busy, or mounts no overlay")
+	}
+	if !strings.Contains(line, ",found,") {
+		t.Errorf("%q", line)
+	}
+}

@@ -46,7 +46,7 @@ func runPGO(c *cli, args []string) error {
 	if err != nil {
 		return c.usage(err)
 	}
-	hold := &input.Running{Proc: "/proc"} // go run and go test delete what they run
+	hold := &input.Running{Proc: "/proc", Fresh: new(input.Fresh)} // go run and go test delete what they run
 	defer hold.Close()
 	rec, opt, stats, err := c.recorded(flags, recordTo{file: *out}, "pgo: a pprof profile", hold)
 	if err != nil || flags.calibrate.dry {

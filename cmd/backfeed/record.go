@@ -205,7 +205,7 @@ func runRecord(c *cli, args []string) error {
 	}
 	var hold *input.Running // what is to be copied, which may be deleted meanwhile
 	if *copyTo != "" || keep.Value != "no" {
-		hold = &input.Running{Proc: "/proc"}
+		hold = &input.Running{Proc: "/proc", Fresh: new(input.Fresh)}
 		defer hold.Close()
 	}
 	to := recordTo{file: *out, store: *into, copies: *copyTo}
@@ -361,7 +361,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, to recordTo,
 func (c *cli) live(command bool, hold *input.Running) record.Live {
 	live := record.Live{Show: terminal.Is(c.stderr) && !(command && terminal.Is(c.stdout)), Notify: notices{c}, Without: c.tellWithout}
 	if hold != nil {
-		live.Images = hold.HoldImages
+		live.Images, live.Opened = hold.HoldImages, hold.Fresh.Add
 	}
 	return live
 }

@@ -36,6 +36,8 @@ type Options struct {
 
 	Held *Held // what StartHeld started, instead of Command or PIDs: it is let go once it is followed; for Follow alone
 
+	Opened func(id sample.ImageID, f *os.File) // as that of SystemOptions
+
 	own *OwnSampler // takes out what was sampled, meanwhile; nil is none
 }
 

@@ -179,7 +179,7 @@ func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, er
 		counts:   s.events[0].counts,
 		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0},
 		layout:   layout(events[0]),
-		identify: new(fileIDs).identify,
+		identify: (&fileIDs{opened: opt.Opened}).identify,
 		jit:      jitMapSince(monotonic()),
 		epoch:    epoch(),
 	}

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -22,7 +23,8 @@ type fileIDs struct {
 	mu     sync.Mutex
 	seen   map[fileVersion]fileContent
 	mapped map[mappedFile]knownFile
-	golang map[sample.ImageID]bool // those of Go, by key
+	golang map[sample.ImageID]bool             // those of Go, by key
+	opened func(id sample.ImageID, f *os.File) // see SystemOptions.Opened; nil is nobody
 }
 
 // A fileVersion is a file as long as nobody writes to it.
@@ -91,6 +93,9 @@ func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {
 	if !ok {
 		if e, err := sample.ReadELF(file); err == nil { // else no image, but code all the same: the path must do
 			content = fileContent{e.Build, e.Go}
+		}
+		if f.opened != nil && !content.build.IsZero() {
+			f.opened(imageID(m.path, content.build), file)
 		}
 	}
 	f.remember(key, version, content)

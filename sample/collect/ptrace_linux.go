@@ -136,7 +136,7 @@ func newTracer(opt Options, tried []Attempt) (*tracer, error) {
 	t.tally = tally{
 		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
 		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0, Traced: t.stats},
-		identify: new(fileIDs).identify,
+		identify: (&fileIDs{opened: opt.Opened}).identify,
 		jit:      jitMapSince(monotonic()),
 		epoch:    epoch(),
 	}

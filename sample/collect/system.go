@@ -29,7 +29,11 @@ type SystemOptions struct {
 	Probes    bool          // there will be a Prober: leave out the samples that its windows disturb
 	Drain     time.Duration // longest time between two drains; 0 is DefaultDrain
 	OffCPU    bool          // with Frames, add up the time that threads are off the processor; it is in Recording.Off
-	Origins   bool          // say of which processes and threads, by their names, and control groups samples are, and in which slices of time they were taken
+	// Opened is called with the file of each image when it is first seen to be mapped, which is open until it returns: soon nobody may find the
+	// file again, as in a container that ends. It is called while other things wait. nil is nobody.
+	Opened func(id sample.ImageID, f *os.File)
+
+	Origins bool // say of which processes and threads, by their names, and control groups samples are, and in which slices of time they were taken
 
 	// Unwind reads the rows of an image to unwind by, limit of them at most. Where it is nil, and for images without
 	// rows, frame pointers are what there is.

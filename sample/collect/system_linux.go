@@ -96,6 +96,7 @@ func newSystem(opt SystemOptions) (*System, error) {
 	}
 	r := newResolver()
 	r.callersOf, r.origins, r.records.origins = opt.Callers, opt.Origins, opt.Origins
+	r.files.opened = opt.Opened
 	if r.procs.some = len(opt.PIDs)+len(opt.Cgroups) > 0; len(opt.Cgroups) == 0 { // which processes a cgroup has is not known
 		r.procs.asked = opt.PIDs
 	}

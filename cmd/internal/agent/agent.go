@@ -133,6 +133,7 @@ type Agent struct {
 	endWork context.CancelFunc
 	ending  atomic.Bool             // there is no time to be slow
 	kept    map[sample.BuildID]bool // images that were opened to be copied, or could not be had
+	fresh   *input.Fresh            // those that were mapped lately, where they are copied
 	inStore atomic.Int64            // bytes
 	copied  atomic.Int64            // of these, of copies
 }
@@ -164,6 +165,10 @@ func Open(opt Options) (_ *Agent, err error) {
 	a.budget = budget{limit: opt.MaxCPU, most: opt.System.Frequency, events: max(1, len(opt.System.Events)), stolen: stolenPerSample(opt.System.Tick, a.log),
 		window: max(shortestWindow, 2*opt.Flush) * time.Duration(runtime.NumCPU())}
 	opt.System.Probes = opt.Calibrate.Budget > 0
+	if opt.Keep != KeepNothing {
+		a.fresh = new(input.Fresh)
+		opt.System.Opened = a.fresh.Add
+	}
 	sys, err := record.OpenSystem(opt.System)
 	if err != nil {
 		return nil, err
@@ -570,6 +575,7 @@ func (a *Agent) Close() error {
 	a.ending.Store(true)
 	close(a.chores)
 	close(a.copies)
+	a.fresh.Close()
 	end := time.AfterFunc(maxEnd, a.endWork)
 	a.idle.Wait()
 	end.Stop()

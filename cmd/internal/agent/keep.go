@@ -35,7 +35,7 @@ func (a *Agent) hold(rec *sample.Recording) {
 	maps.DeleteFunc(images, func(id sample.ImageID, _ uint64) bool {
 		return id.Build.IsZero() || a.kept[id.Build] || input.Fileless(id) != nil
 	})
-	p := input.Running{Proc: "/proc"}
+	p := input.Running{Proc: "/proc", Fresh: a.fresh}
 	for _, id := range report.MostFirst(images) {
 		if a.kept[id.Build] { // by another name
 			continue

@@ -135,3 +135,45 @@ func TestHoldImages(t *testing.T) {
 		t.Errorf("left open: %q", testtool.OpenBelow(t, dir))
 	}
 }
+
+// TestFresh: of a program that was in a container which has ended, the file is found by what was open then; those that came last are held.
+func TestFresh(t *testing.T) {
+	dir := t.TempDir()
+	p := &Running{Proc: "/proc", Fresh: new(Fresh)}
+	defer p.Close()
+	var ids []sample.ImageID
+	for i := range MostHeld + 2 {
+		id := sample.ImageID{Path: filepath.Join(dir, fmt.Sprint(i)), Build: sample.BuildID{1, byte(i), 19: 1}}
+		testtool.Put(t, id.Path, tiny.ELF(id.Build))
+		f, err := os.Open(id.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Fresh.Add(id, f)
+		f.Close()
+		if err := os.Remove(id.Path); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	for i, id := range ids {
+		f, _, err := p.Open(id)
+		if found := i >= 2; (err == nil) != found {
+			t.Errorf("image %d: %v", i, err)
+		}
+		f.Close()
+	}
+	last := ids[len(ids)-1]
+	p.HoldImages([]sample.ImageID{last})
+	p.Fresh.Close()
+	if f, _, err := p.Open(last); err != nil {
+		t.Errorf("a sampled one: %v", err)
+	} else {
+		f.Close()
+	}
+	if p.Close(); len(testtool.OpenBelow(t, dir)) != 0 {
+		t.Errorf("left open: %q", testtool.OpenBelow(t, dir))
+	}
+	(*Fresh)(nil).Add(last, nil)
+	(*Fresh)(nil).Close()
+}

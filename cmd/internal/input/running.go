@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -15,7 +16,7 @@ import (
 )
 
 // Running finds the images of running processes where these may see them: here, in their
-// own mount namespaces, or nowhere any more but as their executables, or because HoldImages opened them.
+// own mount namespaces, or nowhere any more but as their executables, or because HoldImages opened them or they are Fresh.
 type Running struct {
 	Proc  string   // where /proc is mounted
 	roots []string // of mount namespaces; nil is not looked for yet
@@ -24,6 +25,65 @@ type Running struct {
 
 	held map[sample.BuildID]*os.File // of HoldImages; nil is not to be had
 	open int                         // of them
+
+	Fresh *Fresh // what was mapped lately; nil is nothing
+}
+
+// Fresh holds files of images open from when they are first seen to be mapped: a container may end before it is known that one of its
+// has samples. Of too many, those that came first go. The zero Fresh holds none; nil holds none ever.
+type Fresh struct {
+	mu    sync.Mutex
+	files []freshFile // those that came first, first
+}
+
+type freshFile struct {
+	build sample.BuildID
+	f     *os.File
+}
+
+// Add holds a file for as long as there is room.
+func (h *Fresh) Add(id sample.ImageID, f *os.File) {
+	if h == nil || id.Build.IsZero() {
+		return
+	}
+	again, err := sample.Reopen(int(f.Fd()), id.Path)
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.files) == MostHeld {
+		h.files[0].f.Close()
+		h.files = slices.Delete(h.files, 0, 1)
+	}
+	h.files = append(h.files, freshFile{id.Build, again})
+}
+
+// open opens the file of an image once more, if it is held.
+func (h *Fresh) open(id sample.ImageID) (*os.File, error) {
+	if h != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, held := range h.files {
+			if held.build == id.Build {
+				return sample.Reopen(int(held.f.Fd()), id.Path)
+			}
+		}
+	}
+	return nil, errors.New("gone, or out of reach")
+}
+
+// Close closes what is held.
+func (h *Fresh) Close() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, held := range h.files {
+		held.f.Close()
+	}
+	h.files = nil
 }
 
 // MostHeld bounds the images that are held open at a time.
@@ -32,7 +92,7 @@ const MostHeld = 128
 // HoldImages opens the files of images, those that come first up to MostHeld, each build at its first call: Open
 // then finds them whatever becomes of their names, until Close.
 func (p *Running) HoldImages(ids []sample.ImageID) {
-	now := Running{Proc: p.Proc} // processes have come and gone since
+	now := Running{Proc: p.Proc, Fresh: p.Fresh} // processes have come and gone since
 	for _, id := range ids {
 		_, tried := p.held[id.Build]
 		if tried || p.open == MostHeld || id.Build.IsZero() || Fileless(id) != nil || kernel.Is(id) {
@@ -55,6 +115,7 @@ func (p *Running) Close() {
 		f.Close()
 	}
 	p.held, p.open = nil, 0
+	p.Fresh.Close()
 }
 
 // Open opens the file of an image, under whatever name, and returns the root that the
@@ -86,7 +147,8 @@ func (p *Running) Open(id sample.ImageID) (f *os.File, root string, err error) {
 		f, err := sample.Reopen(int(held.Fd()), path)
 		return f, "/", err
 	}
-	return nil, "", errors.New("gone, or out of reach")
+	f, err = p.Fresh.open(id)
+	return f, "/", err
 }
 
 // programs returns the links to what processes run, by its path.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 type Live struct {
 	Show    bool // a line of progress, once a second
 	Notify  report.Notify
-	Without func(*collect.Unavailable) // gets what the kernel refuses of what was asked for
-	Images  func([]sample.ImageID)     // gets what was seen, soon; some again and again. nil is nobody
+	Without func(*collect.Unavailable)     // gets what the kernel refuses of what was asked for
+	Images  func([]sample.ImageID)         // gets what was seen, soon; some again and again. nil is nobody
+	Opened  func(sample.ImageID, *os.File) // as that of collect.SystemOptions
 }
 
 // A line is the progress line of a recording: samples so far, how many a second, what is

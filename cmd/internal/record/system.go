@@ -25,6 +25,7 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 		so.PIDs = opt.PIDs
 	}
 	so.Origins = true
+	so.Opened = live.Opened
 	sys, err := OpenSystem(so)
 	if err != nil {
 		return nil, nil, err
