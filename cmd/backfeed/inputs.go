@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/flagset"
@@ -190,6 +191,25 @@ func resultsDir() input.Results {
 	default:
 		return input.Results(dir)
 	}
+}
+
+// keptMaps is how long it is remembered what processes of containers told of code that they made: recordings name the files.
+const keptMaps = 30 * 24 * time.Hour
+
+// mapsDir is where that is kept; "" is nowhere. What is older is removed.
+func mapsDir(now time.Time) string {
+	cache, err := os.UserCacheDir()
+	if err != nil || os.Getenv(cacheVar) == "off" {
+		return ""
+	}
+	dir := filepath.Join(cache, "backfeed", "maps")
+	old, _ := os.ReadDir(dir)
+	for _, e := range old {
+		if info, err := e.Info(); err == nil && e.IsDir() && now.Sub(info.ModTime()) > keptMaps {
+			os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	return dir
 }
 
 // inferredOf infers what ran from a recording that was just made; the file at path given,

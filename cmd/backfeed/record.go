@@ -360,6 +360,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, to recordTo,
 // what it prints would be torn apart. Images that are seen are held by hold, which may be nil.
 func (c *cli) live(command bool, hold *input.Running) record.Live {
 	live := record.Live{Show: terminal.Is(c.stderr) && !(command && terminal.Is(c.stdout)), Notify: notices{c}, Without: c.tellWithout}
+	live.Maps = mapsDir(time.Now())
 	if hold != nil {
 		live.Images, live.Opened = hold.HoldImages, hold.Fresh.Add
 	}

@@ -38,6 +38,8 @@ type Options struct {
 
 	Opened func(id sample.ImageID, f *os.File) // as that of SystemOptions
 
+	Maps string // as that of SystemOptions
+
 	own *OwnSampler // takes out what was sampled, meanwhile; nil is none
 }
 

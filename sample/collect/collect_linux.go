@@ -67,7 +67,7 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 		return nil, nil, err
 	}
 	opt.own.attached()
-	if err := s.collect(ctx); err != nil {
+	if err := errors.Join(s.collect(ctx), s.jits.close()); err != nil {
 		return nil, nil, err
 	}
 	return s.tally.recording(), s.tally.stats, nil
@@ -132,6 +132,7 @@ type session struct {
 
 	tally tally
 	queue queue
+	jits  jitMaps
 	limit uint64 // time by which all earlier records have been read
 
 	cmd    *exec.Cmd
@@ -157,7 +158,7 @@ func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, er
 	if err != nil {
 		return nil, err
 	}
-	s := &session{opt: opt, parked: make(chan struct{})}
+	s := &session{opt: opt, parked: make(chan struct{}), jits: jitMaps{keep: opt.Maps}}
 	for _, w := range events {
 		mhz := w.clock(cpu)
 		ev := w.sampled(w.period(opt.Frequency, mhz))
@@ -180,7 +181,7 @@ func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, er
 		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0},
 		layout:   layout(events[0]),
 		identify: (&fileIDs{opened: opt.Opened}).identify,
-		jit:      jitMapSince(monotonic()),
+		jit:      s.jits.since(monotonic()),
 		epoch:    epoch(),
 	}
 	if len(events) > 1 {

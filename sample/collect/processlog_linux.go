@@ -20,7 +20,8 @@ const systemSidePages = 64
 // lives, if it lives that long.
 type processLog struct {
 	identify func(*mmapRecord) sample.Mapping
-	origins  bool // names of processes and control groups are told
+	made     func(pid int) // is told who made code at run time; nil is nobody
+	origins  bool          // names of processes and control groups are told
 
 	mu      sync.Mutex
 	rings   []*ring // by processor
@@ -119,6 +120,9 @@ func (b *processLog) take(rec *record) (err error) {
 			return err
 		}
 		c.pid, c.m = m.pid, b.identify(&m)
+		if c.m.Loss == sample.LostAnonymous && b.made != nil {
+			b.made(m.pid)
+		}
 	case typeFork:
 		var t task
 		t, err = decodeTask(rec.body)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -37,6 +38,7 @@ import (
 // Whatever happens to this process, its tracees run on: PTRACE_SEIZE stops none, a thread that stops for us
 // is left as it is found until it is let go, and the end of the tracing thread lets go of all.
 type tracer struct {
+	jits     jitMaps
 	opt      Options
 	tally    tally
 	stats    *Traced
@@ -111,7 +113,8 @@ func recordTraced(ctx context.Context, opt Options, tried []Attempt, why *Unavai
 	if why != nil {
 		t.stats.Why, t.stats.Fix = why.Why, why.Fix
 	}
-	return t.record(ctx)
+	rec, stats, err := t.record(ctx)
+	return rec, stats, errors.Join(err, t.jits.close())
 }
 
 // newTracer returns one that has not begun.
@@ -122,6 +125,7 @@ func newTracer(opt Options, tried []Attempt) (*tracer, error) {
 	}
 	t := &tracer{
 		opt:     opt,
+		jits:    jitMaps{keep: opt.Maps},
 		stats:   &Traced{},
 		period:  max(time.Second/time.Duration(opt.Frequency), minTracePeriod),
 		rand:    rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
@@ -137,7 +141,7 @@ func newTracer(opt Options, tried []Attempt) (*tracer, error) {
 		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
 		stats:    &Stats{Tried: tried, Chosen: len(opt.Events) > 0, Traced: t.stats},
 		identify: (&fileIDs{opened: opt.Opened}).identify,
-		jit:      jitMapSince(monotonic()),
+		jit:      t.jits.since(monotonic()),
 		epoch:    epoch(),
 	}
 	return t, nil

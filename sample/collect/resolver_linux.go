@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -29,6 +28,7 @@ type resolver struct {
 	records    *processLog
 	vdso       vdso
 	files      fileIDs
+	jits       jitMaps
 	moduleList string // file
 	callersOf  CallersOf
 	origins    bool           // samples have one
@@ -54,7 +54,7 @@ type resolver struct {
 
 func newResolver() *resolver {
 	r := &resolver{dying: map[int]bool{}, moduleList: kernel.ModuleList, unresolved: map[sample.Loss]uint64{}}
-	r.records = &processLog{identify: r.identify}
+	r.records = &processLog{identify: r.identify, made: r.jits.made}
 	return r
 }
 
@@ -357,7 +357,7 @@ func (r *resolver) frame(c *sample.Counts, v *version, pid int, pc uint64) (samp
 	id, off, why := r.procs.spaces.Find(v.id, pc)
 	if why == sample.LostAnonymous {
 		if v.jit == nil && v.looked != r.procs.round {
-			v.jit, v.looked = jitMap(pid, v.time), r.procs.round
+			v.jit, v.looked = r.jits.find(pid, v.time), r.procs.round
 		}
 		if v.jit != nil {
 			id, off, why = *v.jit, sample.Offset(pc), ""
@@ -411,48 +411,6 @@ func cgroupOf(text string) (path string) {
 		}
 	}
 	return path
-}
-
-// jitMap returns the file that tells of code which a process made itself, at its
-// own addresses; nil if there is none. In a PID namespace, its name has the
-// innermost number. Of a process that has ended, it is the file by its number, if that was written since the process began: at a time
-// of CLOCK_MONOTONIC, 0 if that was before anybody looked.
-func jitMap(pid int, began uint64) *sample.ImageID {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if errors.Is(err, fs.ErrNotExist) {
-		path := fmt.Sprintf("/tmp/perf-%d.map", pid)
-		// In a directory of all users, a link may lead anywhere.
-		if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() && uint64(max(0, st.ModTime().UnixNano())) >= epoch()+began {
-			return &sample.ImageID{Path: path}
-		}
-		return nil
-	}
-	if err != nil {
-		return nil
-	}
-	_, line, _ := strings.Cut(string(status), "\nNSpid:")
-	line, _, _ = strings.Cut(line, "\n")
-	inner := pid
-	if f := strings.Fields(line); len(f) > 0 {
-		if inner, err = strconv.Atoi(f[len(f)-1]); err != nil {
-			return nil
-		}
-	}
-	path := fmt.Sprintf("/tmp/perf-%d.map", inner)
-	through := fmt.Sprintf("/proc/%d/root%s", pid, path)
-	var there, here unix.Stat_t
-	if unix.Stat(through, &there) != nil {
-		return nil
-	}
-	if unix.Stat(path, &here) != nil || here.Dev != there.Dev || here.Ino != there.Ino {
-		path = through
-	}
-	return &sample.ImageID{Path: path}
-}
-
-// jitMapSince is jitMap of processes of which it is not known when they began, beginning to record now.
-func jitMapSince(began uint64) func(pid int) *sample.ImageID {
-	return func(pid int) *sample.ImageID { return jitMap(pid, began) }
 }
 
 // snapshot takes in what processes have mapped already: those that are asked for, or all. What the former start is told later.

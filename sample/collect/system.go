@@ -35,6 +35,10 @@ type SystemOptions struct {
 
 	Origins bool // say of which processes and threads, by their names, and control groups samples are, and in which slices of time they were taken
 
+	// Maps is the directory to copy to what processes of containers tell of code that they made (/tmp/perf-PID.map), as these are gone
+	// with the container; "" is none.
+	Maps string
+
 	// Unwind reads the rows of an image to unwind by, limit of them at most. Where it is nil, and for images without
 	// rows, frame pointers are what there is.
 	Unwind func(f *os.File, limit int) ([]unwind.Row, error)

@@ -96,7 +96,7 @@ func newSystem(opt SystemOptions) (*System, error) {
 	}
 	r := newResolver()
 	r.callersOf, r.origins, r.records.origins = opt.Callers, opt.Origins, opt.Origins
-	r.files.opened = opt.Opened
+	r.files.opened, r.jits.keep = opt.Opened, opt.Maps
 	if r.procs.some = len(opt.PIDs)+len(opt.Cgroups) > 0; len(opt.Cgroups) == 0 { // which processes a cgroup has is not known
 		r.procs.asked = opt.PIDs
 	}
@@ -208,6 +208,7 @@ func (s *System) tend() {
 		case now := <-tick.C:
 			took := s.takes()
 			s.resolver.records.gather()
+			s.resolver.jits.tend()
 			if now.Sub(looked) >= lookEvery {
 				looked = now
 				s.plug()
@@ -342,6 +343,7 @@ func (s *System) Close() error {
 			}
 		}
 		s.leftover = sample.Merge(drained...)
+		err = errors.Join(err, s.resolver.jits.close())
 		s.last = s.counters()
 		s.closed = true
 		s.release()

@@ -36,7 +36,7 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 	}
 	so.Probes, so.Callers, so.Origins = true, collect.CallersOfAll, true
 	ko.PIDs = so.PIDs
-	so.Opened = live.Opened
+	so.Opened, so.Maps = live.Opened, live.Maps
 	sys, err := OpenSystem(so)
 	var from calibrate.Sampler
 	if refused := (*collect.Unavailable)(nil); errors.As(err, &refused) && calibrate.Alone(ko) {

@@ -16,6 +16,7 @@ type Live struct {
 	Show    bool // a line of progress, once a second
 	Notify  report.Notify
 	Without func(*collect.Unavailable)     // gets what the kernel refuses of what was asked for
+	Maps    string                         // as that of collect.SystemOptions
 	Images  func([]sample.ImageID)         // gets what was seen, soon; some again and again. nil is nobody
 	Opened  func(sample.ImageID, *os.File) // as that of collect.SystemOptions
 }

@@ -181,7 +181,7 @@ func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Rec
 			}
 		}
 	}
-	opt.Opened = live.Opened
+	opt.Opened, opt.Maps = live.Opened, live.Maps
 	ctx, end := live.guarded(ctx, mostMemory)
 	began := time.Now()
 	rec, stats, err := collect.Record(ctx, opt)

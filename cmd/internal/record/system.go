@@ -25,7 +25,7 @@ func System(ctx context.Context, opt collect.Options, so collect.SystemOptions, 
 		so.PIDs = opt.PIDs
 	}
 	so.Origins = true
-	so.Opened = live.Opened
+	so.Opened, so.Maps = live.Opened, live.Maps
 	sys, err := OpenSystem(so)
 	if err != nil {
 		return nil, nil, err
