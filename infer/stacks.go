@@ -10,7 +10,7 @@ import (
 // Stacks returns the stacks of c, which p was inferred from, with their callers put
 // right: unwinding by frame pointers misses the caller of a procedure that has not set
 // up its frame, or keeps none. The return address is then one of the words at the
-// stack pointer, Stack.Top, and the frame pointer still the caller's, so what the
+// stack pointer, or on AArch64 in the link register, Stack.Top, and the frame pointer still the caller's, so what the
 // unwinder found first is the caller's caller. That is so at one Go sample in four and
 // one in fifteen of C with frame pointers.
 //
@@ -55,6 +55,9 @@ func missesCaller(im *image.Image, s *sample.Stack) bool {
 	a, ok := im.AddrOf(s.Frames[0].Off)
 	if !ok {
 		return false
+	}
+	if im.Arch == image.AArch64 {
+		return im.ReturnsByLink(a)
 	}
 	switch at, known := im.ReturnAt(a); {
 	case !known || at.Frame:

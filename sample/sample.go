@@ -116,7 +116,7 @@ const Unknown = -1
 // the call, as the processor would return to it.
 //
 // Top is the place that the first of the two words at the stack pointer named that
-// names code of an image. Where the sampled instruction runs without a frame of its
+// names code of an image, or, of AArch64, that of the link register. Where the sampled instruction runs without a frame of its
 // own, or one that is just being set up, it is the return address that unwinding by
 // frame pointers misses: a saved frame pointer, which may lie before it, names no
 // code. Elsewhere it is whatever lay there. Only the code tells which: package

@@ -19,23 +19,56 @@ type StackPlace struct {
 // of a procedure, before its return, and all through one that keeps no frame. An
 // unwinder by frame pointers does not see the caller then.
 //
-// On AArch64 a procedure that keeps no frame has its return address in a register:
-// nothing is known there.
+// On AArch64 a procedure that keeps no frame has its return address in a register: see ReturnsByLink.
 func (im *Image) ReturnAt(a Addr) (p StackPlace, known bool) {
 	if im.Arch != X86_64 {
 		return StackPlace{}, false
 	}
-	if t, err := im.goTab(); err == nil {
-		if i := t.find(a); i >= 0 {
-			return t.returnAt(i, a)
-		}
+	if t, i := im.goFunction(a); i >= 0 {
+		return t.returnAt(i, a)
 	}
+	if e := im.unwindEntry(a); e != nil {
+		return e.returnAt(a)
+	}
+	return StackPlace{}, false
+}
+
+// ReturnsByLink reports whether the return address of the procedure that runs is in the link register of AArch64 and nowhere else, as the
+// instruction at a is about to be executed: so it is until the procedure saves it, after that was restored, and all through one that calls nothing. By
+// what ReturnAt goes by. An unwinder by frame pointers does not see the caller then.
+func (im *Image) ReturnsByLink(a Addr) bool {
+	if im.Arch != AArch64 {
+		return false
+	}
+	if t, i := im.goFunction(a); i >= 0 {
+		at, known := t.returnAt(i, a)
+		return known && at == StackPlace{}
+	}
+	e := im.unwindEntry(a)
+	if e == nil {
+		return false
+	}
+	rule, ok := e.ruleAt(&armRegisters, a)
+	return ok && rule.ra.link
+}
+
+// goFunction returns the index of Go's function at a in Go's table; below 0 if there is none.
+func (im *Image) goFunction(a Addr) (*goTable, int) {
+	t, err := im.goTab()
+	if err != nil {
+		return nil, -1
+	}
+	return t, t.find(a)
+}
+
+// unwindEntry returns the entry of .eh_frame, or .debug_frame, of code at a; nil if there is none.
+func (im *Image) unwindEntry(a Addr) *unwindEntry {
 	entries := im.unwind()
 	i := sort.Search(len(entries), func(i int) bool { return entries[i].lo > a }) - 1
 	if i < 0 || a >= entries[i].hi {
-		return StackPlace{}, false
+		return nil
 	}
-	return entries[i].returnAt(a)
+	return &entries[i]
 }
 
 // returnAt returns the place of the return address at a, in function i. The depth of
@@ -140,22 +173,26 @@ type savedFP struct {
 }
 
 func (e *unwindEntry) returnAt(a Addr) (StackPlace, bool) {
-	if e.cie.opaque {
+	rule, ok := e.ruleAt(&x86Registers, a)
+	if !ok || rule.computed || rule.reg != x86Registers.sp && rule.reg != x86Registers.fp {
 		return StackPlace{}, false
 	}
-	r := newCFAReader(&x86Registers, e.cie)
+	return StackPlace{Frame: rule.reg == x86Registers.fp, Off: rule.off + rule.ra.off}, true
+}
+
+// ruleAt returns the rule that holds at a, if it says where the return address is.
+func (e *unwindEntry) ruleAt(regs *dwarfRegisters, a Addr) (cfaRule, bool) {
+	if e.cie.opaque {
+		return cfaRule{}, false
+	}
+	r := newCFAReader(regs, e.cie)
 	r.loc = e.lo
 	if !r.run(e.cie.rules, e.hi) {
-		return StackPlace{}, false
+		return cfaRule{}, false
 	}
 	r.initial, r.loc = r.rule, e.lo
-	if !r.run(e.rules, a) || r.rule.computed || r.rule.ra.unknown {
-		return StackPlace{}, false
-	}
-	if r.rule.reg != r.regs.sp && r.rule.reg != r.regs.fp {
-		return StackPlace{}, false
-	}
-	return StackPlace{Frame: r.rule.reg == r.regs.fp, Off: r.rule.off + r.rule.ra.off}, true
+	ok := r.run(e.rules, a) && !r.rule.ra.unknown
+	return r.rule, ok
 }
 
 // A cfaReader follows call frame instructions (DWARF 5, 6.4.2), as far as they

@@ -2,6 +2,7 @@ package image
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,40 @@ func TestReturnAt(t *testing.T) {
 		if atSP == 0 || unknown > len(rows)/100 {
 			t.Errorf("%s: of %d places, %d have the return address on top, %d are unknown", tt.name, len(rows), atSP, unknown)
 		}
+	}
+}
+
+// TestReturnsByLink compares with readelf at every place where the return address of AArch64's C moves. "u" is: in its register.
+func TestReturnsByLink(t *testing.T) {
+	const path = "testdata/elf/arm.elf"
+	im := mustOpen(t, path, Options{})
+	n, fde, ra := [2]int{}, false, 0
+	for line := range strings.Lines(testtool.Output(t, "", "readelf", "--debug-dump=frames-interp", path)) {
+		f := strings.Fields(line)
+		switch {
+		case strings.Contains(line, " FDE "):
+			fde, ra = true, 0
+		case strings.Contains(line, " CIE "):
+			fde = false
+		case len(f) > 1 && f[0] == "LOC":
+			ra = slices.Index(f, "ra")
+		case fde && len(f) > 1:
+			want := ra < 0 || f[ra] == "u"
+			if got := im.ReturnsByLink(parseHex(t, f[0])); got != want {
+				t.Errorf("%s: %v, readelf: %s", f[0], got, line)
+			}
+			if want {
+				n[0]++
+			} else {
+				n[1]++
+			}
+		}
+	}
+	if n[0] == 0 || n[1] == 0 {
+		t.Errorf("%d places where it is in its register, %d where it is saved", n[0], n[1])
+	}
+	if im.ReturnsByLink(1) || mustOpen(t, "testdata/elf/x86.elf", Options{}).ReturnsByLink(im.Symbols()[0].Addr) {
+		t.Error("outside code, or on x86-64")
 	}
 }
 

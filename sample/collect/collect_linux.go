@@ -174,7 +174,7 @@ func newSession(events []*perfEvent, tried []Attempt, opt Options) (*session, er
 		return nil, err
 	}
 	layout := func(w *perfEvent) sampleLayout {
-		return sampleLayout{branches: w.branches, top: dumpsTop, bare: w.beside}
+		return sampleLayout{branches: w.branches, top: dumpsTop, link: takesLink, bare: w.beside}
 	}
 	s.tally = tally{
 		counts:   s.events[0].counts,

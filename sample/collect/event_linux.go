@@ -18,9 +18,15 @@ import (
 	"backfeed/sample"
 )
 
-// dumpsTop reports whether samples hold the words at the stack pointer. On AArch64
-// the return address of a procedure without a frame is in a register.
-const dumpsTop = runtime.GOARCH == "amd64"
+// dumpsTop reports whether samples hold the words at the stack pointer, and takesLink whether they hold the link register: on AArch64
+// the return address of a procedure without a frame is in that.
+const (
+	dumpsTop  = runtime.GOARCH == "amd64"
+	takesLink = runtime.GOARCH == "arm64"
+)
+
+// linkRegister is PERF_REG_ARM64_LR of arch/arm64/include/uapi/asm/perf_regs.h.
+const linkRegister = 30
 
 // samplerAttr returns the attributes of an event that samples user mode. With ids, its records tell which event they are of.
 func samplerAttr(w *perfEvent, period uint64, ids bool) *unix.PerfEventAttr {
@@ -43,9 +49,13 @@ func samplerAttr(w *perfEvent, period uint64, ids bool) *unix.PerfEventAttr {
 		a.Sample_type |= unix.PERF_SAMPLE_STACK_USER
 		a.Sample_stack_user = 16 // bytes, a multiple of 8
 	}
+	if takesLink {
+		a.Sample_type |= unix.PERF_SAMPLE_REGS_USER
+		a.Sample_regs_user = 1 << linkRegister
+	}
 	if w.beside {
-		a.Sample_type &^= unix.PERF_SAMPLE_CALLCHAIN | unix.PERF_SAMPLE_STACK_USER
-		a.Sample_max_stack, a.Sample_stack_user = 0, 0
+		a.Sample_type &^= unix.PERF_SAMPLE_CALLCHAIN | unix.PERF_SAMPLE_STACK_USER | unix.PERF_SAMPLE_REGS_USER
+		a.Sample_max_stack, a.Sample_stack_user, a.Sample_regs_user = 0, 0, 0
 	}
 	return w.attr(a)
 }

@@ -1005,6 +1005,8 @@ func (t *tracer) unwind(tid int, r *registers, s *sampleRecord) {
 	words := t.stack[:readMemory(tid, r.sp(), wordBytes(t.stack[:]))/8]
 	if dumpsTop {
 		copy(s.top[:], words)
+	} else {
+		s.top[0] = r.link() & addressBits()
 	}
 	fp, last := r.fp(), r.sp()
 	for range MaxStack - 1 {

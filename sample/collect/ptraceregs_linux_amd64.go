@@ -21,6 +21,9 @@ func (r *registers) pc() uint64 { return r.Rip }
 func (r *registers) sp() uint64 { return r.Rsp }
 func (r *registers) fp() uint64 { return r.Rbp }
 
+// link is the link register, which this processor has none of.
+func (r *registers) link() uint64 { return 0 }
+
 // userCS32 is the code segment of 32-bit programs (__USER32_CS of arch/x86/include/asm/segment.h).
 const userCS32 = 0x23
 

@@ -39,6 +39,9 @@ func (r *registers) pc() uint64 { return r.Pc }
 func (r *registers) sp() uint64 { return r.Sp }
 func (r *registers) fp() uint64 { return r.Regs[29] }
 
+// link is the link register.
+func (r *registers) link() uint64 { return r.Regs[30] }
+
 // wide reports whether the thread runs 64-bit code, whose frames this package follows.
 func (r *registers) wide() bool { return !r.narrow }
 

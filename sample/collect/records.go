@@ -75,7 +75,7 @@ type sampleRecord struct {
 }
 
 // A sampleLayout says which of the optional parts samples have.
-type sampleLayout struct{ branches, top, bare bool }
+type sampleLayout struct{ branches, link, top, bare bool }
 
 type branchRecord struct{ from, to, flags uint64 }
 
@@ -174,6 +174,9 @@ func decodeSample(b []byte, layout sampleLayout, s *sampleRecord) error {
 		for range r.count(24, "branches") {
 			s.branches = append(s.branches, branchRecord{r.u64("from"), r.u64("to"), r.u64("flags")})
 		}
+	}
+	if layout.link && r.u64("kind of registers") != 0 { // PERF_SAMPLE_REGS_ABI_NONE
+		s.top[0] = r.u64("link register") & addressBits()
 	}
 	if layout.top {
 		s.top = r.top()

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -71,6 +72,10 @@ func TestDecode(t *testing.T) {
 			sampleRecord{ip: 0x1234, pid: 7, tid: 7, period: 1000, branches: []branchRecord{}}},
 		{"sample without a stack", withTop(rawSample(7, 5, 0x1234), uint64(0)),
 			sampleRecord{ip: 0x1234, pid: 7, tid: 7, period: 1000, branches: []branchRecord{}}},
+		{"sample with link register", withTop(rawSample(7, 5, 0x1234), uint64(2), uint64(0x5678)),
+			sampleRecord{ip: 0x1234, pid: 7, tid: 7, period: 1000, branches: []branchRecord{}, top: [2]uint64{0x5678}}},
+		{"sample without link register", withTop(rawSample(7, 5, 0x1234), uint64(0)),
+			sampleRecord{ip: 0x1234, pid: 7, tid: 7, period: 1000, branches: []branchRecord{}}},
 		{"mapping with inode", rawMmap(7, 5, 0x1000, 0x2000, 0x400, "/bin/a"),
 			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, fileOff: 0x400, maj: 8, min: 1, inode: 77, prot: 5, path: "/bin/a"}},
 		{"mapping with another event's mark", raw(typeMmap2, 1<<14, 7, 7, uint64(0x1000), uint64(0x2000), uint64(0), 254, 1, uint64(77), uint64(3), 5, 2, "/bin/a b", id(7, 5)),
@@ -83,7 +88,7 @@ func TestDecode(t *testing.T) {
 		var got any
 		if rec.typ == typeSample {
 			s := sampleRecord{branches: []branchRecord{}}
-			err = decodeSample(rec.body, sampleLayout{top: tt.name != "sample"}, &s)
+			err = decodeSample(rec.body, sampleLayout{link: strings.HasSuffix(tt.name, " link register"), top: strings.Contains(tt.name, " stack")}, &s)
 			got = s
 		} else {
 			got, err = decodeMmap(rec.body)

@@ -102,3 +102,23 @@ func TestCopied(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkRegister: of a call graph by frame pointers, perf has the link register of AArch64 alone, which is kept as what lies on top.
+func TestLinkRegister(t *testing.T) {
+	s := &synth{}
+	a := plainAttr()
+	a.sampleType |= hasRegsUser | hasCallchain
+	a.regsUser = 1 << armRegs.lr
+	s.attrs = []synthAttr{a}
+	s.mmap2(&a, 1, 10, 0x1000, 0x1000, 0, nil, "/bin/a")
+	s.sample(&a, synthSample{pid: 1, time: 20, ip: 0x1000, chain: []uint64{contextUser, 0x1000, 0x1120}, regs: []uint64{0x55<<48 | 0x1020}})
+	rec, err := Read(bytes.NewReader(s.pipe()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, "link register", rec)
+	stacks := rec.Counts[0].Stacks
+	if want := (sample.Frame{Off: 0x20}); len(stacks) != 1 || stacks[0].Top != want || len(stacks[0].Frames) != 2 {
+		t.Errorf("%+v, want %+v on top of two", stacks, want)
+	}
+}

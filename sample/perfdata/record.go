@@ -227,6 +227,10 @@ func decodeTail(c *cursor, a *attr, depth int, dumps bool, e *entry) (known bool
 	known = st&^knownSampleType == 0
 	if st&hasRegsUser != 0 {
 		known = userRegs(c, a.regsUser, e) && known
+		if st&hasStackUser == 0 && depth > 1 {
+			// perf record -g has it on AArch64: of a procedure without a frame it is the caller, which frame pointers do not lead to.
+			e.top[0] = e.regs.LR & unwind.AddressBits
+		}
 	}
 	if st&hasStackUser != 0 {
 		n := c.u64("user stack size")
@@ -288,6 +292,10 @@ func userRegs(c *cursor, mask uint64, e *entry) (known bool) {
 	if arm { // also if not all are there
 		n, e.regs.AArch64 = &armRegs, true
 	}
+	reg := func(n int) uint64 { return order(c.big).Uint64(b[8*bits.OnesCount64(mask&(1<<n-1)):]) }
+	if mask>>armRegs.lr&1 != 0 { // also if it is alone
+		e.regs.LR = reg(armRegs.lr)
+	}
 	need := uint64(1<<n.fp | 1<<n.sp | 1<<n.pc)
 	if arm {
 		need |= 1 << n.lr
@@ -295,11 +303,7 @@ func userRegs(c *cursor, mask uint64, e *entry) (known bool) {
 	if mask&need != need || !arm && mask >= 1<<x86RegsEnd {
 		return known
 	}
-	reg := func(n int) uint64 { return order(c.big).Uint64(b[8*bits.OnesCount64(mask&(1<<n-1)):]) }
-	e.regs = unwind.Place{PC: reg(n.pc), SP: reg(n.sp), FP: reg(n.fp), AArch64: arm}
-	if arm {
-		e.regs.LR = reg(n.lr)
-	}
+	e.regs = unwind.Place{PC: reg(n.pc), SP: reg(n.sp), FP: reg(n.fp), LR: e.regs.LR, AArch64: arm}
 	return known
 }
 

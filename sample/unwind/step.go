@@ -47,9 +47,9 @@ var (
 	armSignal = signalFrame{fp: 544, lr: 552, sp: 560, pc: 568} // struct rt_sigframe of arch/arm64/kernel/signal.c
 )
 
-// addressBits are those that addresses of code have on AArch64: the others of a return address may be a signature. Processors whose addresses
+// AddressBits are those that addresses of code have on AArch64: the others of a return address may be a signature. Processors whose addresses
 // are longer sign fewer bits, but the kernel maps nothing there for who does not ask (Documentation/arch/arm64/memory.rst).
-const addressBits = 1<<48 - 1
+const AddressBits = 1<<48 - 1
 
 // frameBelow is how far below the stack pointer a frame pointer may be on AArch64: Go keeps that of a function a word
 // below it (Frame layout of src/cmd/compile/abi-internal.md).
@@ -92,7 +92,7 @@ func (p *Place) byFrame(read func(uint64) (uint64, bool)) bool {
 	fp, ok := read(p.FP)
 	ra, ok2 := read(p.FP + WordSize)
 	if p.AArch64 {
-		ra &= addressBits
+		ra &= AddressBits
 	}
 	if !ok || !ok2 || ra == 0 {
 		return false
@@ -186,7 +186,7 @@ func (p *Place) byArmRow(row Row, read func(uint64) (uint64, bool)) bool {
 		ra, ok = read(at)
 		ok = ok && cfa != p.SP
 	}
-	if ra &= addressBits; !ok || cfa < p.SP || ra == 0 {
+	if ra &= AddressBits; !ok || cfa < p.SP || ra == 0 {
 		return false
 	}
 	fp, lost := p.FP, p.lost

@@ -103,6 +103,7 @@ var sets = []set{
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 540, on: only("bookworm-amd64")},
 	{name: "following and page faults on AArch64", pkg: "collect", run: "^(TestFollow.*|TestRecordFaults.*)$", sysctl: "kernel.perf_event_paranoid=2", seconds: 300, on: only("trixie-arm64-time")},
+	{name: "the link register", pkg: "collect", run: "^TestRecordTop$", sysctl: "kernel.perf_event_paranoid=2", seconds: 120, on: only("trixie-arm64-time")},
 	{name: "samples at ticks", pkg: "collect", run: "^TestTimerStepTime$", sysctl: "kernel.perf_event_paranoid=2", seconds: 120, on: only("trixie-amd64-ticks")},
 	{name: "probes on AArch64", pkg: "collect", run: "^(TestProberTrial|TestProbeCounts|TestProbeCountsOf)$", seconds: 240, on: only("trixie-arm64")},
 }
