@@ -57,22 +57,21 @@ func spreadOf(n, totals []uint64, each []float64, shares bool) Spread {
 		all += float64(totals[i])
 	}
 	values := make([]float64, len(n))
-	expected, chi2 := math.Inf(1), 0.0 // samples of this, or of all else: the least of all recordings
+	expected, chi2 := math.Inf(1), 0.0 // samples of this, or, of shares, of all else: the least of all recordings
 	for i := range n {
 		v, t := float64(n[i]), float64(totals[i])
 		e := float64(s.Sum) / k // samples
-		variance := e
+		variance, enough := e, e
 		if shares {
 			p := float64(s.Sum) / all
 			e = p * t
-			variance = e * (1 - p)
-			expected = min(expected, t-e)
+			variance, enough = e*(1-p), min(e, t-e)
 			v /= t
 		}
-		expected = min(expected, e)
 		if each != nil { // so many tell as much as fewer
-			variance, expected = variance*each[i], min(expected, min(e, t-e)/each[i])
+			variance, enough = variance*each[i], enough/each[i]
 		}
+		expected = min(expected, enough)
 		if shares {
 			s.Noise += variance / (t * t)
 		} else {

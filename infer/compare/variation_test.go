@@ -55,6 +55,12 @@ func TestSpreads(t *testing.T) {
 	if s := Spreads([][]uint64{{100, 100, 200}}, totals, nil, false)[0]; !s.Varies || s.Mean != 400.0/3 || s.Noise != math.Sqrt(400.0/3) || s.RelativeRange != 0.25 {
 		t.Errorf("as samples: %+v", s)
 	}
+	// So it is where hardly anything else was sampled, which tells of shares alone.
+	for _, each := range [][]float64{nil, {1, 1, 1}, {2, 2, 2}} {
+		if s := Spreads([][]uint64{{1000, 1000, 2000}}, totals, each, false)[0]; !s.Varies {
+			t.Errorf("as samples, of %v each: %+v", each, s)
+		}
+	}
 }
 
 // TestChance: of recordings of one thing, next to nothing is called a difference;
