@@ -185,11 +185,8 @@ func (r *run) carry() error {
 				r.notify.Warn("%s, and a profile made so may be worse than none; sample that build, or name the recorded one by its build ID: image: %s", inAnotherForm, most.ID)
 			} else {
 				r.notify.Warn("%s; so what is written is of the functions and lines of the recorded build, %s: of a function edited since, compilers heed what stands before the edit", inAnotherForm, old.Path)
-				r.src.Recording, r.wants[name], carried = before, old.Path, nil
-				if len(r.builds[name]) > 1 {
-					if carried, err = r.src.Onto(old.Path, cmp.Or(r.Recorded, filepath.Base(path))); err != nil {
-						return err
-					}
+				if carried, err = r.ontoRecorded(name, path, old, before); err != nil {
+					return err
 				}
 				all, kept = all+most.Samples, kept+most.Samples
 			}
@@ -202,6 +199,16 @@ func (r *run) carry() error {
 		r.doc.Carried = float64(kept) / float64(all)
 	}
 	return nil
+}
+
+// ontoRecorded has what is written of an image be of the build that was sampled most, old, in place of the newest, at path: the samples as they were
+// before, with those of other builds moved to it. It returns nil where there are no others.
+func (r *run) ontoRecorded(name, path string, old *image.Image, before *sample.Recording) (*stale.Carried, error) {
+	r.src.Recording, r.wants[name] = before, old.Path
+	if len(r.builds[name]) == 1 {
+		return nil, nil
+	}
+	return r.src.Onto(old.Path, cmp.Or(r.Recorded, filepath.Base(path)))
 }
 
 // byLines reports whether all outputs of an image are of functions and their lines, which the recorded build has as well as the newest.
