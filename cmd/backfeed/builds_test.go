@@ -227,7 +227,7 @@ func TestBuildsCargo(t *testing.T) {
 	}
 	build := func() string {
 		t.Helper()
-		cmd := exec.Command("sh", script, "app.prof", "build", "--release", "--offline", "-v")
+		cmd := exec.Command("sh", script, "prof/app.prof", "build", "--release", "--offline", "-v")
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CARGO_TARGET_DIR="+filepath.Join(dir, "target"), "RUSTFLAGS=-Cremark=sample-profile")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -239,15 +239,18 @@ func TestBuildsCargo(t *testing.T) {
 	if log := build(); strings.Contains(log, use) || !strings.Contains(log, "Running `") {
 		t.Errorf("without a profile:\n%s", log)
 	}
-	testtool.Write(t, dir, "app.prof", []byte("hot:6000:10\n 1: 10\n 2: 3000\n 3: 3000\n 4: 400\n"))
+	if err := os.Mkdir(filepath.Join(dir, "prof"), 0o755); err != nil { // the first build has no such directory
+		t.Fatal(err)
+	}
+	testtool.Write(t, dir, "prof/app.prof", []byte("hot:6000:10\n 1: 10\n 2: 3000\n 3: 3000\n 4: 400\n"))
 	log := build()
-	if n := strings.Count(log, use+dir+"/app.prof"); n < 2 || !strings.Contains(log, "lib/src/lib.rs:5:5 sample-profile (success)") {
+	if n := strings.Count(log, use+dir+"/prof/app.prof"); n < 2 || !strings.Contains(log, "lib/src/lib.rs:5:5 sample-profile (success)") {
 		t.Errorf("%d crates were compiled with the profile:\n%s", n, log)
 	}
 	if log := build(); strings.Contains(log, use) {
 		t.Errorf("compiled again though nothing changed:\n%s", log)
 	}
-	testtool.Write(t, dir, "app.prof", []byte("hot:60:10\n 1: 10\n 2: 30\n"))
+	testtool.Write(t, dir, "prof/app.prof", []byte("hot:60:10\n 1: 10\n 2: 30\n"))
 	if log := build(); !strings.Contains(log, use) {
 		t.Errorf("not compiled again though the profile changed:\n%s", log)
 	}

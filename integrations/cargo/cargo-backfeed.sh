@@ -7,7 +7,7 @@
 # unless RUSTUP_TOOLCHAIN names a nightly. Stable's own -Cprofile-use reads profiles of instrumented builds alone.
 set -eu
 [ $# -gt 1 ] || { echo "usage: $0 PROFILE ARGS..." >&2; exit 2; }
-profile=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+case $1 in /*) profile=$1 ;; *) profile=$(pwd)/$1 ;; esac
 shift
 case ${RUSTUP_TOOLCHAIN:-} in nightly*) ;; *) export RUSTC_BOOTSTRAP=1 ;; esac
 option=-Zdebug-info-for-profiling # rustc 1.98 spells it otherwise
