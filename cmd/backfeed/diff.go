@@ -49,11 +49,12 @@ a recording share one unknown factor.
 --by block lists basic blocks that have samples, --proc NAME all blocks of one procedure. Of two builds
 of a program, procedures are matched by name, or by code if they were renamed, and blocks by their
 instructions, their operations or their source lines; both builds are needed. Images are one program if
-they have the same path, or the same file name and no other of that name was sampled.
+they have the same path, else the same file name, else the same name without what follows its first dot and
+without a number at its end (app and app.bolt, svc1 and svc2), if neither recording has two of that name.
 
 --units says how much was done while each was recorded, such as requests or runs: then amounts for a unit of
 that are compared and not shares, of which one that falls makes all others rise. Of samples of time that is
-processor time; then it is listed, too, what each cause costs, at least and at most, which is real if the two
+processor time, or user time where the kernel was not recorded; then it is listed, too, what each cause costs, at least and at most, which is real if the two
 are apart. Executions are for a unit as well. ` + "`backfeed help slow`" + ` has an example.`,
 	reads: symfsHelp,
 	examples: `backfeed diff default.pgo new.pgo --fail-on clear

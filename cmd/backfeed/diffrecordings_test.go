@@ -27,12 +27,17 @@ func TestDiffRecordings(t *testing.T) {
 		rec := tinyRecording(t, dir, "", "/v1/tiny", procs, 10)
 		rec.Counts[0].Weight = rec.Counts[0].Delivered() * 1e6 // ns
 		testtool.Write(t, dir, "timed-"+name+".bfr", string(rec.Encode()))
+		rec = tinyRecording(t, dir, "", "/v1/tiny", procs, 0)
+		user := rec.Counts[0].Delivered() * 1e3 // us
+		rec.Counts[0].Weight = user * 1e3
+		rec.Runs = []sample.Run{{Command: []string{"tiny"}, Usage: sample.Usage{User: user, System: 400e3}}}
+		testtool.Write(t, dir, "user-"+name+".bfr", string(rec.Encode()))
 	}
 	symfs := filepath.Join(here, filepath.Dir(statsELF))
 	t.Chdir(dir)
 	var text strings.Builder
 	for _, args := range []string{"a.bfr b.bfr", "a.bfr c.bfr --format markdown", "b.bfr a.bfr --by block", "a.bfr b.bfr --proc twice",
-		"timed-a.bfr timed-b.bfr --units 100,80", "timed-a.bfr timed-a.bfr --units 100,50 -n 2"} {
+		"timed-a.bfr timed-b.bfr --units 100,80", "timed-a.bfr timed-a.bfr --units 100,50 -n 2", "user-a.bfr user-b.bfr --units 100,80 -n 1"} {
 		text.WriteString("$ backfeed diff " + args + "\n")
 		text.WriteString(must(t, append([]string{"diff", "--symfs", symfs}, strings.Fields(args)...)...) + "\n")
 	}

@@ -11,6 +11,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/infer/stale"
 	"backfeed/sample"
+	"backfeed/sample/kernel"
 )
 
 // A Side is one of two recordings, and what was inferred of it.
@@ -57,6 +58,9 @@ type Work struct {
 	Each  [2]float64          // what a sample stands for, in Unit, for each unit of work
 	All   Row                 // all samples; of a Difference
 	Spent [2]*explain.Summary // where their time went, likewise; nil where samples do not tell that
+
+	UserOnly bool        // of samples of time: neither recording has any of the kernel
+	Used     *[2]float64 // seconds of processor time that the recorded commands used by the kernel's account, for each unit of work; nil: unknown
 }
 
 // Blocks counts the blocks of the procedures that were compared by block.
@@ -170,8 +174,42 @@ func NewWork(before, after Side, done [2]float64) (*Work, error) {
 	}
 	if w.Unit = units[0]; w.Unit == "ns" {
 		w.Unit = "s"
+		w.UserOnly = !before.kernel() && !after.kernel()
+		if a, ok := before.used(); ok {
+			if b, ok := after.used(); ok {
+				w.Used = &[2]float64{a / done[0], b / done[1]}
+			}
+		}
 	}
 	return w, nil
+}
+
+// kernel reports whether samples of the kernel are compared.
+func (s *Side) kernel() bool {
+	return slices.ContainsFunc(s.counts(), func(c *sample.Counts) bool {
+		return c.Lost[sample.LostKernel] > 0 || slices.ContainsFunc(c.Images, func(ic *sample.ImageCounts) bool { return kernel.Is(ic.ID) && ic.Samples() > 0 })
+	})
+}
+
+// used returns what the recorded commands used of processor time, in seconds: if that is known of all of them, and they are what was sampled,
+// by their user time. It is not where a part of a run was recorded, all that ran beside a command, or samples were weighed.
+func (s *Side) used() (all float64, ok bool) {
+	if len(s.Recording.Runs) == 0 || s.Recording.Unlisted > 0 {
+		return 0, false
+	}
+	var user, sampled float64
+	for _, r := range s.Recording.Runs {
+		if r.Usage == (sample.Usage{}) {
+			return 0, false
+		}
+		user += float64(r.Usage.User) / 1e6
+		all += float64(r.Usage.User+r.Usage.System) / 1e6
+	}
+	for _, c := range s.counts() {
+		sampled += float64(c.Weight) / 1e9
+	}
+	const near = 1.25 // 200 samples tell a time to 14 % with 95 % confidence
+	return all, user > 0 && sampled > 0 && max(user/sampled, sampled/user) <= near
 }
 
 // exposed returns what the numbers of samples are held against: the totals if shares are compared; else how much was done in samples, so

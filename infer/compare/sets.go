@@ -129,38 +129,85 @@ func eventsOf(sets []*Set) string {
 }
 
 // ImageNames returns one name for the images of several recordings that are one program: the
-// same build, the same path, or, if no recording has two of them, the same file name.
+// same build, the same path, or, if no recording has two of them, the same file name, else the
+// same name up to its first dot and but for a number at its end: app and app.bolt, svc1 and svc2.
 func ImageNames(recs ...*sample.Recording) map[sample.ImageID]string {
-	alone := map[string]bool{}
+	bases, stems := newOnce(filepath.Base), newOnce(stem)
 	for _, rec := range recs {
-		seen := map[string]sample.ImageID{}
-		for id := range rec.ByImage() {
-			base := filepath.Base(id.Path)
-			if other, ok := seen[base]; ok && other.Key() != id.Key() {
-				alone[base] = false
-			} else if _, ok := alone[base]; !ok {
-				alone[base] = true
-			}
-			seen[base] = id
+		for _, o := range []*once{bases, stems} {
+			o.see(rec)
 		}
 	}
 	names := map[sample.ImageID]string{}
-	builds, bases := map[sample.ImageID]string{}, map[string]string{}
+	builds := map[sample.ImageID]string{}
 	for _, rec := range recs {
 		for _, id := range slices.SortedFunc(maps.Keys(rec.ByImage()), sample.ImageID.Compare) {
-			name, base := id.Path, filepath.Base(id.Path)
+			name := id.Path
 			if known, ok := builds[id.Key()]; ok {
 				name = known
-			} else if known, ok := bases[base]; ok && alone[base] {
+			} else if known := cmp.Or(bases.known(id), stems.known(id)); known != "" {
 				name = known
 			}
 			names[id], builds[id.Key()] = name, name
-			if _, ok := bases[base]; !ok {
-				bases[base] = name
-			}
+			bases.first(id, name)
+			stems.first(id, name)
 		}
 	}
 	return names
+}
+
+// A once tells images by part of their paths, where no recording has two of them with the same.
+type once struct {
+	part  func(path string) string // "" of a path that has none
+	alone map[string]bool          // whether no recording has two images with the part
+	names map[string]string        // the name of the first image with it
+}
+
+func newOnce(part func(string) string) *once {
+	return &once{part, map[string]bool{}, map[string]string{}}
+}
+
+// see takes in the images of a recording.
+func (o *once) see(rec *sample.Recording) {
+	seen := map[string]sample.ImageID{}
+	for id := range rec.ByImage() {
+		part := o.part(id.Path)
+		other, twice := seen[part]
+		if _, ok := o.alone[part]; !ok {
+			o.alone[part] = true
+		}
+		if twice && other.Key() != id.Key() {
+			o.alone[part] = false
+		}
+		seen[part] = id
+	}
+}
+
+// known returns the name of the image that has the same part; "" if there is none.
+func (o *once) known(id sample.ImageID) string {
+	if part := o.part(id.Path); part != "" && o.alone[part] {
+		return o.names[part]
+	}
+	return ""
+}
+
+func (o *once) first(id sample.ImageID, name string) {
+	if part := o.part(id.Path); o.names[part] == "" {
+		o.names[part] = name
+	}
+}
+
+// stem is a file's name up to its first dot, without the number at its end: what builds of one program that lie beside each other, and
+// versions of one library, have in common. It is "" of what is no file.
+func stem(path string) string {
+	if !filepath.IsAbs(path) {
+		return ""
+	}
+	base, _, _ := strings.Cut(filepath.Base(path), ".")
+	if short := strings.TrimRight(base, "0123456789"); short != base {
+		base = strings.TrimRight(short, "-_v")
+	}
+	return base
 }
 
 // NamesOf is ImageNames of the recordings of sets.

@@ -170,3 +170,39 @@ func TestRecordings(t *testing.T) {
 		t.Errorf("blocks of a procedure: %+v of %d", d.Blocks, len(d.Rows))
 	}
 }
+
+// TestImageNames: what is one program in two recordings, by names alone.
+func TestImageNames(t *testing.T) {
+	im := openTiny(t)
+	for _, tt := range []struct{ name, old, new, want string }{
+		{"the same path", "/a/app", "/a/app", "/a/app"},
+		{"the same file name", "/a/app", "/b/app", "/a/app"},
+		{"what llvm-bolt wrote", "/a/app", "/a/app.bolt", "/a/app"},
+		{"numbers", "/a/svc1", "/a/svc2", "/a/svc1"},
+		{"versions", "/a/app-v1", "/b/app-v12.bolt", "/a/app-v1"},
+		{"of a library", "/lib/libfoo-1.2.so", "/lib/libfoo.so.3", "/lib/libfoo-1.2.so"},
+		{"other programs", "/bin/systemd-logind", "/bin/systemd-journald", "/bin/systemd-journald"},
+		{"of one family", "/bin/cc1", "/bin/cc1plus", "/bin/cc1plus"},
+		{"two that were sampled at once", "/a/app", "/a/app.new /a/app.old", "/a/app.new /a/app.old"},
+		{"not the kernel", "[kernel]", "[kernel1]", "[kernel1]"},
+	} {
+		var recs []*sample.Recording
+		for _, paths := range []string{tt.old, tt.new} {
+			rec := &sample.Recording{Counts: []*sample.Counts{{}}}
+			for _, path := range strings.Fields(paths) {
+				ic := tiny.Recording(t, im, path, map[string]uint64{"exported": 5}, 0).Counts[0].Images[0]
+				ic.ID.Build = sample.BuildID{} // told by their names
+				rec.Counts[0].Images = append(rec.Counts[0].Images, ic)
+			}
+			recs = append(recs, rec)
+		}
+		names := ImageNames(recs...)
+		var got []string
+		for _, ic := range recs[1].Counts[0].Images {
+			got = append(got, names[ic.ID])
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, got, tt.want)
+		}
+	}
+}

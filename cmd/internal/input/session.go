@@ -257,7 +257,7 @@ func (s *Session) Infer(ctx context.Context) error {
 		s.notify.Warn("%s used (%s); not used: %s", report.Parts(p.Event.Name, p.Samples.Used, p.Samples.Total), report.Share(p.Samples.Used, p.Samples.Total), list)
 	}
 	if n := p.Samples.Faulted; n*manyFaults >= p.Samples.Used && n > 0 {
-		s.notify.Warn("%d samples (%s) are time of page faults, by those that were seen: they tell of no executions", n, report.Share(n, p.Samples.Used))
+		s.notify.Warn("%d samples (%s) are of page faults, estimated by the faults that were sampled or counted: they say nothing of executions", n, report.Share(n, p.Samples.Used))
 	}
 	if exact != "" {
 		s.notify.Warn("observed counts: %s", exact)

@@ -29,6 +29,9 @@ type DiffWork struct {
 	Unit   string       `json:"unit"` // of amounts: "s" of processor time, or the event
 	All    DiffRow      `json:"all"`  // all samples
 	Causes []DiffCaused `json:"causes,omitempty"`
+
+	UserOnly bool        `json:"user_only,omitempty"` // of "s": the kernel was sampled in neither recording
+	Used     *[2]float64 `json:"used,omitempty"`      // seconds for each unit that the recorded commands used, those in the kernel included, if known
 }
 
 // A DiffCaused is what a cause costs for each unit of work, at least and at most.
@@ -89,7 +92,7 @@ func NewRecordingDiff(d *compare.Difference, lines int) *RecordingDiff {
 		doc.Rows = append(doc.Rows, newDiffRow(&rows[i], d.Work))
 	}
 	if w := d.Work; w != nil {
-		doc.Work = &DiffWork{Done: w.Done, Unit: w.Unit, All: newDiffRow(&w.All, w), Causes: causesOf(d)}
+		doc.Work = &DiffWork{Done: w.Done, Unit: w.Unit, All: newDiffRow(&w.All, w), Causes: causesOf(d), UserOnly: w.UserOnly, Used: w.Used}
 	}
 	return doc
 }
@@ -201,7 +204,12 @@ func (doc *RecordingDiff) Text(w io.Writer, style Style) error {
 	if _, err := Fprintf(w, style, "\n%s\n", doc.summary()); err != nil || doc.Work == nil {
 		return err
 	}
-	_, err := Fprintf(w, style, "%s\n", doc.Work.summary())
+	if _, err := Fprintf(w, style, "%s\n", doc.Work.summary()); err != nil || !doc.Work.UserOnly || doc.Work.Used == nil {
+		return err
+	}
+	u := doc.Work.Used
+	_, err := Fprintf(w, style, "user and system time that the recorded commands used: %s before, %s after, %s\n",
+		doc.Work.amount(u[0]), doc.Work.amount(u[1]), signedPercent(u[1]/u[0]-1))
 	return err
 }
 
@@ -245,6 +253,9 @@ func (doc *DiffWork) summary() string {
 	what := doc.Unit
 	if what == "s" {
 		what = "processor time"
+		if doc.UserOnly {
+			what = "user time"
+		}
 	}
 	s := fmt.Sprintf("%s for each unit of work: %s before, %s after", what, doc.amount(*all.Old.Amount), doc.amount(*all.New.Amount))
 	if n := *all.Old.Amount; n > 0 {
