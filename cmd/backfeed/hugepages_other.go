@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// forHugePages is of Linux.
+func forHugePages(int64) []byte { return nil }
