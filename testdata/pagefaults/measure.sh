@@ -1,7 +1,7 @@
 #!/bin/bash
 # measure.sh DIR [SECONDS]: how near what is inferred of programs that run for a moment, again and again, is to the exact counts of one run, where the
 # recording tells of page faults and where it does not (record --event cpu-clock); with SECONDS, which run that long, calibrated at 3 % too. It needs a
-# machine whose page faults take 3 us or more, and valgrind, jq, gawk, perl, git and python3. Files are left in DIR. The figures are in infer/README.md.
+# machine whose page faults take 3 us or more, and valgrind, jq, gawk, perl, git and python3. Files are left in DIR. The figures are in infer/EXPERIMENTS.md.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 seconds=${2:-}

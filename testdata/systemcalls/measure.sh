@@ -1,6 +1,6 @@
 #!/bin/bash
 # measure.sh DIR: how often functions that are a system call are said to run, and how often they do. It needs root, gcc,
-# perf, python3, memcached and redis-server; recordings are left in DIR. The figures are in infer/README.md.
+# perf, python3, memcached and redis-server; recordings are left in DIR. The figures are in infer/EXPERIMENTS.md.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
