@@ -67,7 +67,8 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 		return nil, nil, err
 	}
 	opt.own.attached()
-	if err := errors.Join(s.collect(ctx), s.jits.close()); err != nil {
+	defer s.jits.close()
+	if err := s.collect(ctx); err != nil {
 		return nil, nil, err
 	}
 	return s.tally.recording(), s.tally.stats, nil

@@ -37,7 +37,7 @@ type heldMap struct {
 }
 
 const (
-	// mostMaps bounds the maps that are held; mostMapBytes is how much of each is copied.
+	// mostMaps bounds the maps that are held; mostMapBytes is how much of all is copied.
 	mostMaps     = 64
 	mostMapBytes = 256 << 20
 	// jitLooks is how often a map is looked for, each tendEvery, after code was made: runtimes write it when they first make some.
@@ -159,32 +159,36 @@ func (j *jitMaps) tend() {
 	}
 }
 
-// close copies what is held, as it is now.
-func (j *jitMaps) close() (err error) {
+// close copies what is held, as it is now. Where one cannot be copied, as on a full disk, its code has no names: the recording is worth more.
+func (j *jitMaps) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	room := int64(mostMapBytes)
 	for i := range j.held {
 		h := &j.held[i]
 		if h.file == nil {
 			continue
 		}
-		err = errors.Join(err, h.copy())
+		n, err := h.copy(room)
+		if room -= n; err != nil {
+			os.RemoveAll(filepath.Dir(h.path))
+		}
 		h.file.Close()
 		h.file = nil
 	}
-	return err
 }
 
-func (h *heldMap) copy() error {
+// copy copies at most so many bytes, and returns how many.
+func (h *heldMap) copy(most int64) (int64, error) {
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
-		return err
+		return 0, err
 	}
 	to, err := os.OpenFile(h.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = io.Copy(to, io.NewSectionReader(h.file, 0, mostMapBytes))
-	return errors.Join(err, to.Close())
+	n, err := io.Copy(to, io.NewSectionReader(h.file, 0, most))
+	return n, errors.Join(err, to.Close())
 }
 
 // since is find of processes of which it is not known when they began, beginning to record now.

@@ -84,10 +84,29 @@ func TestJITMapContainer(t *testing.T) {
 	if later := j.find(pid, began+uint64(time.Hour)); later != nil {
 		t.Errorf("%v of a later process of that number", later)
 	}
-	if err := j.close(); err != nil {
-		t.Fatal(err)
-	}
+	j.close()
 	if got := testtool.Read(t, id.Path); got != "1000 10 f\n2000 10 g\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestJITMapNoRoom: maps that cannot be copied leave nothing, and cost no recording; all copies together are bounded.
+func TestJITMapNoRoom(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "map")
+	testtool.Write(t, dir, "map", "1000 10 f\n")
+	testtool.Write(t, dir, "file", "")
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := heldMap{pid: 1, file: f, path: filepath.Join(dir, "short", "map")}
+	if n, err := h.copy(4); n != 4 || err != nil || testtool.Read(t, h.path) != "1000" {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	j := &jitMaps{held: []heldMap{{pid: 1, file: f, path: filepath.Join(dir, "file", "below", "map")}}}
+	j.close()
+	if j.held[0].file != nil || f.Close() == nil {
+		t.Error("the map is held open")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -113,8 +112,8 @@ func recordTraced(ctx context.Context, opt Options, tried []Attempt, why *Unavai
 	if why != nil {
 		t.stats.Why, t.stats.Fix = why.Why, why.Fix
 	}
-	rec, stats, err := t.record(ctx)
-	return rec, stats, errors.Join(err, t.jits.close())
+	defer t.jits.close()
+	return t.record(ctx)
 }
 
 // newTracer returns one that has not begun.

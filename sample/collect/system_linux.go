@@ -343,7 +343,7 @@ func (s *System) Close() error {
 			}
 		}
 		s.leftover = sample.Merge(drained...)
-		err = errors.Join(err, s.resolver.jits.close())
+		s.resolver.jits.close()
 		s.last = s.counters()
 		s.closed = true
 		s.release()
