@@ -287,7 +287,7 @@ func (r *afdoReader) position(f *function) {
 
 func (r *afdoReader) spot() spot {
 	n := r.u32("position")
-	return spot{uint16(n >> 16), n & 0xffff}
+	return spot{offset: uint16(n >> 16), disc: n & 0xffff}
 }
 
 // depths has a call through a pointer on a line of several blocks, bodies inlined

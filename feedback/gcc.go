@@ -65,7 +65,7 @@ type GCCStats struct {
 // gcc ignores the lengths, which are in words, and sums up totals itself. The
 // count of a position is the largest of its blocks'. gcc 12 has no discriminators
 // where it reads a profile, and takes the last count of a line if there are
-// several (auto-profile.cc): its lines have but one. One that is known not to run
+// several (auto-profile.cc): its lines have but one. What gcc 16 copied counts as often as all copies ran. One that is known not to run
 // has a count of 0; one of which nothing is known is not there. One that was compiled to
 // nothing but a conditional move, and what that chooses between, has half the count of its block. One that ran, of which a part
 // leads to a call that does not return, or is a call that the line branches to, and hardly ran, is not there.
@@ -244,14 +244,29 @@ func gccDialect(gcc int) dialect {
 		doubts:       true,
 		splits:       true,
 		mixes:        gcc < 13,
-		discriminator: func(*view, image.Unit) func(uint32) (uint32, uint64) {
-			return func(raw uint32) (uint32, uint64) {
+		discriminator: func(_ *view, u image.Unit) func(uint32) discriminator {
+			as := gccDiscriminator(cmp.Or(madeByGCC(u), gcc))
+			return func(raw uint32) discriminator {
+				d := as(raw)
 				if gcc < 13 {
-					return 0, 1
+					d.disc = 0
 				}
-				return raw, 1
+				return d
 			}
 		},
+	}
+}
+
+// gccDiscriminator returns how a gcc of that major version writes discriminators. Until 15, it numbers the blocks of a line. Since 16,
+// these numbers are the lowest 8 bits, which is what it reads a profile by; 7 bits follow, which say for how many executions one of the
+// code stands, as in vectorised loops, or 0 for one, and 11 with the number of the copy, as of a loop's remainder, or 0 (gcc/input.h):
+// each of these ran by itself.
+func gccDiscriminator(gcc int) func(uint32) discriminator {
+	if gcc < 16 {
+		return plain
+	}
+	return func(raw uint32) discriminator {
+		return discriminator{disc: raw & 0xff, copies: uint64(max(raw>>8&0x7f, 1)), copy: raw >> 15 & 0x7ff}
 	}
 }
 

@@ -29,6 +29,17 @@ func TestWriteGCC(t *testing.T) {
 			want: map[string]string{"f": "1=9 1.1=5 1.1028=2"},
 		},
 		{
+			// Of base 1: 7 before a loop, 4 executions in each of 5 turns of it, and 3 behind. 33793 is 1 + 4<<8 + 1<<15, 65537 1 + 2<<15.
+			name: "gcc 16 says how many executions one of the code stands for, and numbers copies, which add up", gcc: 16,
+			text: "proc f@10 x1\nblock x7\nf:11.1\nf:12\nblock x5\nf:11.33793\nblock x3\nf:11.65537\nf:12.65536",
+			want: map[string]string{"f": "1.1=30 2=10"},
+		},
+		{
+			name: "so do copies of what was inlined, and their calls are of one line", gcc: 16,
+			text: "func g@20\nproc f@10 x1\nblock x7\ng:21<f:11\ng:22.32768<f:11\nblock x3\ng:21<f:11.32768\nblock x2\ng:22<f:11.65536",
+			want: map[string]string{"f": "1:g(1=10 2=9)"},
+		},
+		{
 			name: "direct calls have no targets", gcc: 12,
 			text: "proc f@10 x1\nblock x5\nf:11 call g x5\nproc g@20 x5\nblock x5\ng:21",
 			want: map[string]string{"f": "1=5", "g": "1=5"},

@@ -270,16 +270,21 @@ func isLLVM(u image.Unit) bool {
 	return strings.Contains(u.Producer, "clang") || strings.Contains(u.Producer, "rustc") || strings.Contains(u.Producer, "LLVM")
 }
 
-// llvmDiscriminator takes LLVM's triples apart. GCC's discriminators are plain,
-// and so is what clang's passes on machine code have added to.
-func llvmDiscriminator(v *view, u image.Unit) func(uint32) (uint32, uint64) {
-	if v.lines.FSDiscriminators() || !isLLVM(u) {
-		return func(raw uint32) (uint32, uint64) { return raw, 1 }
+// llvmDiscriminator takes LLVM's triples apart. What clang's passes on machine code have added to is plain.
+func llvmDiscriminator(v *view, u image.Unit) func(uint32) discriminator {
+	if !isLLVM(u) {
+		return gccDiscriminator(madeByGCC(u))
 	}
-	return func(raw uint32) (uint32, uint64) {
-		return image.BaseDiscriminator(raw), uint64(image.DuplicationFactor(raw))
+	if v.lines.FSDiscriminators() {
+		return plain
+	}
+	return func(raw uint32) discriminator {
+		return discriminator{disc: image.BaseDiscriminator(raw), copies: uint64(image.DuplicationFactor(raw))}
 	}
 }
+
+// plain is a discriminator of which nothing is to be taken apart.
+func plain(raw uint32) discriminator { return discriminator{disc: raw, copies: 1} }
 
 // write writes the functions: binary in the order of llvm-profdata, the largest
 // total first; as text by name, so that a new count moves no lines.

@@ -220,7 +220,7 @@ func (d *llvmDecoder) spot() spot {
 	if offset > 1<<16-1 {
 		d.fail("line %d is beyond 65535", offset)
 	}
-	return spot{uint16(offset), uint32(d.uvarint("discriminator"))}
+	return spot{offset: uint16(offset), disc: uint32(d.uvarint("discriminator"))}
 }
 
 // section reads where a section is, and returns it, decompressed; nil if it is empty.

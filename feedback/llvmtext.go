@@ -181,7 +181,7 @@ func parseSpot(s string) (spot, bool) {
 		return spot{offset: uint16(offset)}, err == nil
 	}
 	d, err := strconv.ParseUint(disc, 10, 32)
-	return spot{uint16(offset), uint32(d)}, err == nil
+	return spot{offset: uint16(offset), disc: uint32(d)}, err == nil
 }
 
 // cutTarget splits the first CALLEE:COUNT off the targets of a call. Names that are not mangled

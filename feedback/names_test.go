@@ -34,12 +34,12 @@ func nameWriter(names []string) *llvmWriter {
 	for i, name := range names {
 		f := childOf(l.funcs, name)
 		f.total, f.head = 100+uint64(i), 7
-		f.body[spot{1, 0}] = 10
-		f.addCall(spot{1, 0}, name, 3)
-		f.addCall(spot{1, 0}, "other", 2)
-		g := childOf(f.inlined, inlinedCall{spot{2, 1}, name})
+		f.body[spot{offset: 1}] = 10
+		f.addCall(spot{offset: 1}, name, 3)
+		f.addCall(spot{offset: 1}, "other", 2)
+		g := childOf(f.inlined, inlinedCall{spot{offset: 2, disc: 1}, name})
 		g.total = 5
-		g.body[spot{0, 0}] = 5
+		g.body[spot{}] = 5
 	}
 	return l
 }
@@ -90,8 +90,8 @@ func TestLLVMNames(t *testing.T) {
 			t.Errorf("format %d: our reader has %d functions, want %d", format, len(got), len(carried))
 		}
 		for name, f := range p.funcs {
-			g := f.inlined[inlinedCall{spot{2, 1}, name}]
-			if f.calls[spot{1, 0}][name] != 3 || f.calls[spot{1, 0}]["other"] != 2 || len(f.inlined) != 1 || g == nil || g.total != 5 {
+			g := f.inlined[inlinedCall{spot{offset: 2, disc: 1}, name}]
+			if f.calls[spot{offset: 1}][name] != 3 || f.calls[spot{offset: 1}]["other"] != 2 || len(f.inlined) != 1 || g == nil || g.total != 5 {
 				t.Errorf("format %d: of %q our reader has %+v", format, name, f)
 			}
 		}

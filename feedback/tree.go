@@ -63,6 +63,7 @@ func newFunction() *function {
 type spot struct {
 	offset uint16 // lines from that of its declaration, modulo 2^16
 	disc   uint32
+	copy   uint32 // which copy of the code it is, where the compiler numbers them; 0 after gather
 }
 
 // An inlinedCall is a call in place of which the callee's body stands.
@@ -78,9 +79,8 @@ type dialect struct {
 	// name returns the name that a symbol's function has where the profile is read.
 	name func(symbol string) string
 	// discriminator reports how to read the discriminators of the line table in code
-	// of a unit: what the profile has for it, and how many copies of the code the
-	// compiler has said to have made.
-	discriminator func(v *view, u image.Unit) func(raw uint32) (disc uint32, copies uint64)
+	// of a unit.
+	discriminator func(v *view, u image.Unit) func(raw uint32) discriminator
 	// indirectOnly leaves the targets of direct calls out.
 	indirectOnly bool
 	// seldom takes what runs seldom in a function for cold: absent procedures are left out.
@@ -91,6 +91,13 @@ type dialect struct {
 	mixes bool
 	// splits is said of a compiler that splits functions and puts the parts back: see framesOf.
 	splits bool
+}
+
+// A discriminator is one of the line table, taken apart.
+type discriminator struct {
+	disc   uint32 // what the profile has for it
+	copies uint64 // of the code, in one place: its count is of each
+	copy   uint32 // which of the copies in several places it is, each of which ran by itself; 0 where the compiler does not say
 }
 
 // image adds the procedures of an image. A procedure and the cold part that was
@@ -120,6 +127,7 @@ func (t *tree) image(v *view, as dialect) {
 	}
 	for _, piece := range sortedKeys(pieces, cmp.Compare) {
 		name := names[piece]
+		pieces[piece].gather()
 		pieces[piece].raise()
 		pieces[piece].unmix()
 		childOf(t.funcs, name).add(pieces[piece])
@@ -181,7 +189,7 @@ type treeDecoder struct {
 	*view
 	dialect
 	sites *sites
-	disc  func(raw uint32) (disc uint32, copies uint64)
+	disc  func(raw uint32) discriminator
 }
 
 func (d *treeDecoder) proc(f *function, r *infer.Result) {
@@ -359,11 +367,16 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, aside bool) {
 	at, copies := d.spot(frames[0])
 	f.body[at] = max(f.body[at], n*copies)
 	if aside {
-		if f.asides == nil {
-			f.asides = map[spot]uint64{}
-		}
-		f.asides[at] = max(f.asides[at], n*copies)
+		f.aside(at, max(f.asides[at], n*copies))
 	}
+}
+
+// aside says how often the part of a spot ran that unmix asks for.
+func (f *function) aside(at spot, n uint64) {
+	if f.asides == nil {
+		f.asides = map[spot]uint64{}
+	}
+	f.asides[at] = n
 }
 
 // frames returns the frames of an instruction.
@@ -394,8 +407,8 @@ func (d *treeDecoder) descend(f *function, frames []image.Frame, n uint64) (*fun
 // spot returns the place of a frame within its function, and how many copies of
 // it the compiler has said to have made.
 func (d *treeDecoder) spot(f image.Frame) (at spot, copies uint64) {
-	disc, copies := d.disc(f.Disc)
-	return spot{uint16(f.Line - f.StartLine), disc}, copies
+	as := d.disc(f.Disc)
+	return spot{uint16(f.Line - f.StartLine), as.disc, as.copy}, as.copies
 }
 
 // call adds the targets of a call.
@@ -431,6 +444,40 @@ func (t *tree) targets(f *function, at spot, s *sites, as dialect, r *infer.Resu
 	}
 }
 
+// gather adds up the copies of each line and of each inlined body: where code was copied, as before a loop and behind it, the source
+// ran as often as all copies together.
+func (f *function) gather() {
+	for _, counts := range []map[spot]uint64{f.body, f.asides} {
+		for at, n := range counts {
+			if to := at.ofAll(); to != at {
+				delete(counts, at)
+				counts[to] = addCounts(counts[to], n)
+			}
+		}
+	}
+	for at, calls := range f.calls {
+		if to := at.ofAll(); to != at {
+			delete(f.calls, at)
+			for callee, n := range calls {
+				f.addCall(to, callee, n)
+			}
+		}
+	}
+	for c, g := range f.inlined {
+		g.gather()
+		if to := (inlinedCall{c.at.ofAll(), c.callee}); to != c {
+			delete(f.inlined, c)
+			childOf(f.inlined, to).add(g)
+		}
+	}
+}
+
+// ofAll is the place of all copies.
+func (at spot) ofAll() spot {
+	at.copy = 0
+	return at
+}
+
 // raise makes the count of a spot no less than the sum of its calls: copies of a
 // call in several blocks ran one by one (FunctionSamples::updateCallsiteSamples in
 // LLVM does the same).
@@ -457,6 +504,9 @@ func (f *function) add(o *function) {
 	f.insts += o.insts
 	for at, n := range o.body {
 		f.body[at] = addCounts(f.body[at], n)
+	}
+	for at, n := range o.asides {
+		f.aside(at, addCounts(f.asides[at], n))
 	}
 	for at, calls := range o.calls {
 		for callee, n := range calls {

@@ -212,10 +212,13 @@ func flagNames(flags ArcFlags) string {
 			names = append(names, name)
 		}
 	}
-	if names == nil {
-		return ""
+	switch {
+	case names != nil:
+		return "(" + strings.Join(names, ",") + ")"
+	case flags != 0: // arcs of a condition's sides, since gcc 15
+		return ")"
 	}
-	return "(" + strings.Join(names, ",") + ")"
+	return ""
 }
 
 // TestProfileUse: gcc takes counters that were put on the graphs of notes without complaint, and has

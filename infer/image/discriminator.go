@@ -4,8 +4,7 @@ package image
 // tells apart the blocks of a line in the source, which is what a sample profile
 // goes by. The rest says what optimisation did to the block.
 //
-// It is not for GCC's discriminators, which are base discriminators as they
-// stand, nor for those of an image with [Lines.FSDiscriminators].
+// It is not for GCC's discriminators, which have no such form, nor for those of an image with [Lines.FSDiscriminators].
 func BaseDiscriminator(d uint32) uint32 {
 	return prefixDecode(d)
 }
