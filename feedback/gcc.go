@@ -187,7 +187,9 @@ func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 	st := GCCStats{Image: v.ID, Version: gcc, Procs: t.procs, Funcs: len(t.funcs), Skipped: t.skipped, Dropped: t.dropped, Executed: t.all}
 	for _, f := range t.funcs {
 		st.add(f)
-		addStructors(f)
+		if gcc < 16 {
+			addStructors(f)
+		}
 	}
 	_, err := w.Write(encodeAFDO(afdoVersion(gcc), t.funcs))
 	return st, err
@@ -291,7 +293,7 @@ var unifiedStructor = regexp.MustCompile(`^(_ZN.*[CD])4E`)
 // constructors and destructors in f. gcc asks whether a call is hot by the name of
 // the callee, which is a variant's, and for the counts of what it then inlines by
 // the unified name: a C1 alone gets inlined as code that never runs, a C4 alone
-// does not get inlined at all (gcc 12.2).
+// does not get inlined at all (gcc 12.2). gcc 16 finds the callee by the unified name, and takes a second body at a call for a mistake.
 func addStructors(f *function) {
 	for _, c := range sortedKeys(f.inlined, compareCalls) {
 		g := f.inlined[c]

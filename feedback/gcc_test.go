@@ -125,6 +125,11 @@ func TestWriteGCC(t *testing.T) {
 			want: map[string]string{"f": "1:_ZN1AC1Ev(0=9) 1:_ZN1AC2Ev(0=9) 1:_ZN1AC4Ev(1=5 2=9)"},
 		},
 		{
+			name: "for gcc 16, which takes a second body at a call for a mistake, that of debug information alone", gcc: 16,
+			text: "func _ZN1AC4Ev@20\nproc f@10 x1\nblock x5\n_ZN1AC4Ev:21<f:11\nblock x9\n_ZN1AC4Ev:22<f:11",
+			want: map[string]string{"f": "1:_ZN1AC4Ev(1=5 2=9)"},
+		},
+		{
 			name: "unless they did not run", gcc: 12,
 			text: "func _ZN1AD4Ev@20\nproc f@10 x1\nblock x5\nf:12\nblock x0\n_ZN1AD4Ev:22<f:11",
 			want: map[string]string{"f": "2=5 1:_ZN1AD4Ev(2=0)"},
