@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -175,6 +176,7 @@ func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 	t.keep(fitsBinary)
 	if gcc < 16 {
 		t.leaveStraight()
+		t.addInlined()
 	}
 	for name, f := range t.funcs {
 		if len(f.body) == 0 && len(f.inlined) == 0 {
@@ -217,6 +219,46 @@ func (t *tree) leaveStraight() {
 			delete(t.funcs, name)
 		}
 	}
+}
+
+// addInlined adds the functions that have no code of their own, or only parts, with what was seen of them where they were inlined. gcc up to 15 uses the
+// counts of an inlined body where it inlines that early, and else takes what its own function has.
+func (t *tree) addInlined() {
+	all := map[string]*function{}
+	var collect func(f *function)
+	collect = func(f *function) {
+		for c, g := range f.inlined {
+			collect(g)
+			if whole := t.funcs[c.callee]; whole != nil && whole.own || unifiedStructor.MatchString(c.callee) {
+				continue
+			}
+			as := childOf(all, c.callee)
+			as.add(g)
+			as.head = addCounts(as.head, g.first())
+		}
+	}
+	for _, f := range t.funcs {
+		collect(f)
+	}
+	for name, f := range all {
+		childOf(t.funcs, name).add(f)
+	}
+}
+
+// first returns the executions of the first line of an inlined body of which any are known, which is about how often it was entered.
+func (f *function) first() uint64 {
+	at, n := spot{offset: math.MaxUint16, disc: math.MaxUint32}, uint64(0)
+	for to, m := range f.body {
+		if compareSpots(to, at) < 0 {
+			at, n = to, m
+		}
+	}
+	for c, g := range f.inlined {
+		if compareSpots(c.at, at) < 0 {
+			at, n = c.at, g.first()
+		}
+	}
+	return n
 }
 
 func (st *GCCStats) add(f *function) {

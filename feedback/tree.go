@@ -44,6 +44,9 @@ type function struct {
 
 	asides map[spot]uint64 // executions of the parts of lines that unmix asks for, where dialect.mixes
 
+	own   bool   // it has code of its own that calls enter, not only parts that were split off it
+	parts uint64 // entries of these
+
 	branches, taken float64 // executions of its branches and jumps, and how many of them were taken; of inlined bodies 0
 	insts           float64 // executions of its instructions; of inlined bodies 0
 	guided          bool    // the recorded build of it had a profile
@@ -108,6 +111,7 @@ func (t *tree) image(v *view, as dialect) {
 	s := newSites(v)
 	pieces := map[string]*function{}
 	names := map[string]string{} // of functions, by piece
+	wholes := map[string]*function{}
 	t.of(v.Procs)
 	for _, r := range v.Procs {
 		if as.seldom && absent(r) {
@@ -130,8 +134,21 @@ func (t *tree) image(v *view, as dialect) {
 		pieces[piece].gather()
 		pieces[piece].raise()
 		pieces[piece].unmix()
-		childOf(t.funcs, name).add(pieces[piece])
+		childOf(wholes, name).add(pieces[piece])
 	}
+	for name, f := range wholes {
+		if f.enter() {
+			childOf(t.funcs, name).add(f)
+		}
+	}
+}
+
+// enter makes the entries of f no less than those of the parts that were split off it, which are entered from it and from where the rest
+// was inlined, and reports whether f is known to run, or not to. Compilers take a function for cold that is not entered. Of one of which
+// there are only parts that did not run, as failures of checks, the rest may have run wherever it was inlined.
+func (f *function) enter() bool {
+	f.head = max(f.head, f.parts)
+	return f.own || f.head > 0 || slices.Max(f.counts([]uint64{0})) > 0
 }
 
 // absent reports whether nothing but the absence of samples says which way r goes: it is called, by what is said of its callers, and has
@@ -193,8 +210,12 @@ type treeDecoder struct {
 }
 
 func (d *treeDecoder) proc(f *function, r *infer.Result) {
-	if !isPart(r.Proc.Name) {
+	switch {
+	case !isPart(r.Proc.Name):
+		f.own = true
 		f.head += whole(r.Entries.N)
+	case !isCold(r.Proc.Name):
+		f.parts += whole(r.Entries.N)
 	}
 	f.branched(r)
 	f.guided = f.guided || guided(d.lines.Unit(r.Proc.Addr))
@@ -498,6 +519,8 @@ func (f *function) raise() {
 func (f *function) add(o *function) {
 	f.total = addCounts(f.total, o.total)
 	f.head = addCounts(f.head, o.head)
+	f.own = f.own || o.own
+	f.parts = addCounts(f.parts, o.parts)
 	f.branches += o.branches
 	f.taken += o.taken
 	f.guided = f.guided || o.guided
@@ -578,8 +601,11 @@ func withoutCold(name string) string {
 // isPart reports whether the symbol is a part of a function that is not entered by
 // calls of that function.
 func isPart(name string) bool {
-	return strings.Contains(name, ".cold") || strings.Contains(name, ".part.")
+	return isCold(name) || strings.Contains(name, ".part.")
 }
+
+// isCold reports whether the symbol is the cold part of a function, or of a part of one.
+func isCold(name string) bool { return strings.Contains(name, ".cold") }
 
 func (at spot) String() string {
 	if at.disc == 0 {
