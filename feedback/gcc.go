@@ -176,6 +176,8 @@ func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 	t.keep(fitsBinary)
 	if gcc < 16 {
 		t.leaveStraight()
+	}
+	if gcc >= 13 && gcc < 16 {
 		t.addInlined()
 	}
 	for name, f := range t.funcs {
@@ -222,7 +224,8 @@ func (t *tree) leaveStraight() {
 }
 
 // addInlined adds the functions that have no code of their own, or only parts, with what was seen of them where they were inlined. gcc up to 15 uses the
-// counts of an inlined body where it inlines that early, and else takes what its own function has.
+// counts of an inlined body where it inlines that early, and else takes what its own function has. Neither this nor enter is for gcc 12, which has minisat take
+// more branches by it.
 func (t *tree) addInlined() {
 	all := map[string]*function{}
 	var collect func(f *function)
@@ -288,6 +291,7 @@ func gccDialect(gcc int) dialect {
 		doubts:       true,
 		splits:       true,
 		mixes:        gcc < 13,
+		rests:        gcc >= 13,
 		discriminator: func(_ *view, u image.Unit) func(uint32) discriminator {
 			as := gccDiscriminator(cmp.Or(madeByGCC(u), gcc))
 			return func(raw uint32) discriminator {

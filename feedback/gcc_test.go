@@ -153,20 +153,21 @@ func TestWriteGCC(t *testing.T) {
 }
 
 // TestGCCParts: a function of which only a part is not inlined is entered as often as that, and if that did not run, nothing is known of it: gcc takes
-// what is not entered for cold.
+// what is not entered for cold. What was inlined adds to both.
 func TestGCCParts(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		want       map[string]uint64 // entries, by function
 	}{
-		{"a part is entered", "func f@10\nproc f.part.0@10 x7\nblock x7\nf.part.0:12\nproc g@20 x9\nblock x9\ng:21\nblock x2\nf:11<g:22", map[string]uint64{"f": 7, "g": 9}},
+		{"a part is entered", "func f@10\nproc f.part.0@10 x7\nblock x7\nf.part.0:12\nproc g@20 x9\nblock x9\ng:21\nblock x2\nf:11<g:22", map[string]uint64{"f": 9, "g": 9}},
 		{"its cold part does not count", "func f@10\nproc f.part.0@10 x7\nblock x7\nf.part.0:12\nproc f.part.0.cold@10 x5\nblock x5\nf.part.0:13", map[string]uint64{"f": 7}},
 		{"from more places than the function", "proc f@10 x3\nblock x3\nf:11\nproc f.part.0@10 x7\nblock x7\nf.part.0:12", map[string]uint64{"f": 7}},
 		{"or less", "proc f@10 x9\nblock x9\nf:11\nproc f.part.0@10 x7\nblock x7\nf.part.0:12", map[string]uint64{"f": 9}},
+		{"nor does what gcc inlined everywhere", "func f@10\nfunc h@30\nproc g@20 x9\nblock x9\ng:21\nblock x4\nf:11<g:22\nblock x2\nf:11<g:23\nh:31<f:12<g:23", map[string]uint64{"f": 6, "g": 9, "h": 2}},
 		{"a check that did not fail", "func f@10\nproc f.part.0@10 x0\nblock x0\nf.part.0:11\nproc g@20 x9\nblock x9\ng:21", map[string]uint64{"g": 9}},
 		{"a function that did not run", "proc f@10 x0\nblock x0\nf:11\nproc g@20 x9\nblock x9\ng:21", map[string]uint64{"f": 0, "g": 9}},
 	} {
-		b, _ := gccFile(t, newProgram(t, tt.text), 12)
+		b, _ := gccFile(t, newProgram(t, tt.text), 14)
 		_, funcs, err := decodeAFDO(b)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)

@@ -92,6 +92,8 @@ type dialect struct {
 	doubts bool
 	// mixes is said of a compiler that has one count for a line, whichever blocks are of it: see unmix.
 	mixes bool
+	// rests is said of a compiler that is told how often functions are entered of which only parts have code of their own: see enter.
+	rests bool
 	// splits is said of a compiler that splits functions and puts the parts back: see framesOf.
 	splits bool
 }
@@ -137,7 +139,7 @@ func (t *tree) image(v *view, as dialect) {
 		childOf(wholes, name).add(pieces[piece])
 	}
 	for name, f := range wholes {
-		if f.enter() {
+		if !as.rests || f.enter() {
 			childOf(t.funcs, name).add(f)
 		}
 	}
