@@ -63,7 +63,7 @@ func recording(t *testing.T, dir, name string, im *image.Image, procs map[string
 	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1_000_000, Unit: "ns"})
 	path := "/srv/" + name[:3] + "/mix"
 	if strings.HasPrefix(name, "v") {
-		path = "/srv/mix-" + name[:2]
+		path = "/srv/" + strings.TrimSuffix(name, ".bfr")
 	}
 	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
 	for proc, n := range procs {
@@ -126,16 +126,22 @@ func TestPer(t *testing.T) {
 // TestPairFiles: the programs of both sides are one, whatever their files are called.
 func TestPairFiles(t *testing.T) {
 	dir, ims := twoBuilds(t)
-	old := recording(t, dir, "v1.bfr", ims[0], map[string]uint64{"lookup": 8000, "main": 4000})
-	new := recording(t, dir, "v2.bfr", ims[1], map[string]uint64{"lookup": 6000, "main": 4000})
-	var warned strings.Builder
-	c, err := Judge(t.Context(), &Request{Sides: [2]Side{{Paths: []string{old}}, {Paths: []string{new}}},
-		Input: input.Options{Symfs: []string{filepath.Join(dir, "old"), filepath.Join(dir, "new")}, Notify: told{text: &warned}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(c.Rows) != 2 || c.Rows[0].Proc != "lookup" || c.Rows[0].Samples != [2]uint64{8000, 6000} || c.Code == nil || !strings.Contains(warned.String(), "/srv/mix-v1 and /srv/mix-v2 are taken for builds of one program") {
-		t.Errorf("%+v; told %s", c.Verdict, &warned)
+	for _, tt := range []struct{ old, new, told string }{
+		{"vmix-v1.bfr", "vmix-v2.bfr", ""}, // names that are one program's anyway
+		{"vold.bfr", "vnew.bfr", "/srv/vold and /srv/vnew are taken for builds of one program"},
+	} {
+		old := recording(t, dir, tt.old, ims[0], map[string]uint64{"lookup": 8000, "main": 4000})
+		new := recording(t, dir, tt.new, ims[1], map[string]uint64{"lookup": 6000, "main": 4000})
+		var warned strings.Builder
+		c, err := Judge(t.Context(), &Request{Sides: [2]Side{{Paths: []string{old}}, {Paths: []string{new}}},
+			Input: input.Options{Symfs: []string{filepath.Join(dir, "old"), filepath.Join(dir, "new")}, Notify: told{text: &warned}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Rows) != 2 || c.Rows[0].Proc != "lookup" || c.Rows[0].Samples != [2]uint64{8000, 6000} || c.Code == nil ||
+			!strings.Contains(warned.String(), tt.told) || tt.told == "" && strings.Contains(warned.String(), "are taken for") {
+			t.Errorf("%s, %s: %+v; told %s", tt.old, tt.new, c.Verdict, &warned)
+		}
 	}
 }
 
