@@ -75,6 +75,11 @@ func (id ImageID) String() string {
 	return id.Path + " (" + id.Build.String() + ")"
 }
 
+// OfKernel reports whether id names the kernel or a module rather than a file.
+func (id ImageID) OfKernel() bool {
+	return strings.HasPrefix(id.Path, "[") && strings.HasSuffix(id.Path, "]") && id.Path != "[vdso]"
+}
+
 // Compare orders images by build ID, then path, as stored forms have them.
 func (id ImageID) Compare(o ImageID) int {
 	return cmp.Or(bytes.Compare(id.Build[:], o.Build[:]), cmp.Compare(id.Path, o.Path))

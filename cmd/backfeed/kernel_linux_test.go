@@ -17,7 +17,6 @@ import (
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
-	"backfeed/sample/kernel"
 )
 
 // TestKernelCode samples a machine that makes system calls, in the kernel, too. Its code is an image: nearly all samples are at
@@ -135,7 +134,7 @@ func kernelAlone(t *testing.T, file string, others ...string) string {
 		c := sample.NewCounts(of.CPU, of.Event)
 		c.Weight, c.Clocked, c.Cycles = of.Weight, of.Clocked, of.Cycles
 		for _, ic := range of.Images {
-			if !kernel.Is(ic.ID) && !slices.Contains(others, ic.ID.Path) {
+			if !ic.ID.OfKernel() && !slices.Contains(others, ic.ID.Path) {
 				continue
 			}
 			i := c.Image(ic.ID)
@@ -158,7 +157,7 @@ func checkKernelPlaces(t *testing.T, s *input.Session) {
 	procs, complete := map[string]bool{}, 0
 	for _, c := range s.Recording.Counts {
 		for _, ic := range c.Images {
-			if !kernel.Is(ic.ID) {
+			if !ic.ID.OfKernel() {
 				continue
 			}
 			im, err := s.Open(ic.ID)

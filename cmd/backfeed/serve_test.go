@@ -16,7 +16,6 @@ import (
 	"backfeed/cmd/internal/web"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
-	"backfeed/sample/kernel"
 )
 
 // sourceOf infers a recording of one of the programs of testdata.
@@ -141,7 +140,7 @@ func TestReportAgainst(t *testing.T) {
 		t.Fatal(err)
 	}
 	with, without := filepath.Join(t.TempDir(), "with.bfr"), filepath.Join(t.TempDir(), "without.bfr")
-	for path, r := range map[string]*sample.Recording{with: rec, without: rec.Without(rec.Counts[0].Event.Name, kernel.Is, sample.LostKernel, "")} {
+	for path, r := range map[string]*sample.Recording{with: rec, without: rec.Without(rec.Counts[0].Event.Name, sample.ImageID.OfKernel, sample.LostKernel, "")} {
 		if path == with {
 			r.Counts[0].Lose(sample.LostKernel, r.Samples())
 		}

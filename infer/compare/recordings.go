@@ -11,7 +11,6 @@ import (
 	"backfeed/infer/image"
 	"backfeed/infer/stale"
 	"backfeed/sample"
-	"backfeed/sample/kernel"
 )
 
 // A Side is one of two recordings, and what was inferred of it.
@@ -187,7 +186,7 @@ func NewWork(before, after Side, done [2]float64) (*Work, error) {
 // kernel reports whether samples of the kernel are compared.
 func (s *Side) kernel() bool {
 	return slices.ContainsFunc(s.counts(), func(c *sample.Counts) bool {
-		return c.Lost[sample.LostKernel] > 0 || slices.ContainsFunc(c.Images, func(ic *sample.ImageCounts) bool { return kernel.Is(ic.ID) && ic.Samples() > 0 })
+		return c.Lost[sample.LostKernel] > 0 || slices.ContainsFunc(c.Images, func(ic *sample.ImageCounts) bool { return ic.ID.OfKernel() && ic.Samples() > 0 })
 	})
 }
 

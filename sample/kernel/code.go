@@ -46,11 +46,6 @@ var (
 	ErrNotRunning = errors.New("not what runs on this machine")
 )
 
-// Is reports whether id names the kernel or a module rather than a file.
-func Is(id sample.ImageID) bool {
-	return strings.HasPrefix(id.Path, "[") && strings.HasSuffix(id.Path, "]") && id.Path != "[vdso]"
-}
-
 // moduleOf returns the name of a module, or "" for the kernel itself.
 func moduleOf(id sample.ImageID) string {
 	if id.Path == kernelPath {

@@ -20,7 +20,6 @@ import (
 	"backfeed/sample"
 	"backfeed/sample/bound"
 	"backfeed/sample/collect"
-	"backfeed/sample/kernel"
 	"backfeed/sample/probe"
 	"backfeed/sample/trace"
 )
@@ -301,7 +300,7 @@ func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 	if pi == nil {
 		pi = &probedImage{}
 		k.images[id.Key()] = pi
-		if pi.err = input.Fileless(id); pi.err == nil && kernel.Is(id) {
+		if pi.err = input.Fileless(id); pi.err == nil && id.OfKernel() {
 			pi.err = errors.New("code of the kernel, which is not probed")
 		}
 		if pi.err == nil {

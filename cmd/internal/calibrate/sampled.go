@@ -9,7 +9,6 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
-	"backfeed/sample/kernel"
 )
 
 // A sampledImage is an image with samples, and in which procedures most of them are: what walks begin with. Where blocks begin and end
@@ -42,7 +41,7 @@ func hottest(in map[sample.ImageID]uint64) []sample.ImageID {
 // byImage adds the samples of rec in images with a file, by key: those that walks and probes may be in.
 func byImage(in map[sample.ImageID]uint64, rec *sample.Recording) {
 	for id, n := range rec.ByImage() {
-		if input.Fileless(id) == nil && !kernel.Is(id) {
+		if input.Fileless(id) == nil && !id.OfKernel() {
 			in[id.Key()] += n
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/compare"
 	"backfeed/sample"
-	"backfeed/sample/kernel"
 )
 
 // expected is of how many samples, where some of a kind are to be expected, chance leaves none: one time in 22,000.
@@ -95,7 +94,7 @@ func kernelPartOf(s *compare.Set, known func(sample.ImageID) bool) (p kernelPart
 		p.lost += c.Lost[sample.LostKernel]
 		for _, ic := range c.Images {
 			switch n := ic.Samples(); {
-			case !kernel.Is(ic.ID):
+			case !ic.ID.OfKernel():
 			case known(ic.ID):
 				p.placed += n
 			default:
@@ -150,14 +149,14 @@ func alikeKernel(sets []*compare.Set, ev sample.Event, notify report.Notify, kno
 				nameless = nameless || p.nameless > 0
 			}
 			if least == kernelCount && p.nameless > 0 { // as of a set with names
-				s.Recording = s.Recording.Without(ev.Name, kernel.Is, "", sample.LostKernel)
+				s.Recording = s.Recording.Without(ev.Name, sample.ImageID.OfKernel, "", sample.LostKernel)
 			}
 			continue
 		case least == noKernel:
-			s.Recording = s.Recording.Without(ev.Name, kernel.Is, sample.LostKernel, "")
+			s.Recording = s.Recording.Without(ev.Name, sample.ImageID.OfKernel, sample.LostKernel, "")
 			with = append(with, fmt.Sprintf("%d of %s (%s)", p.placed+p.lost, s.Name, report.Share(p.placed+p.lost, p.all)))
 		default:
-			s.Recording = s.Recording.Without(ev.Name, kernel.Is, "", sample.LostKernel)
+			s.Recording = s.Recording.Without(ev.Name, sample.ImageID.OfKernel, "", sample.LostKernel)
 			with = append(with, fmt.Sprintf("%d of %s", p.placed, s.Name))
 		}
 	}
@@ -240,7 +239,7 @@ func TellAlone(sets []*compare.Set, names map[sample.ImageID]string, notify repo
 		for _, c := range s.Counts {
 			all[i] += float64(c.Total)
 			for _, ic := range c.Images {
-				if !kernel.Is(ic.ID) {
+				if !ic.ID.OfKernel() {
 					by[i][names[ic.ID]] += ic.Samples()
 				}
 			}

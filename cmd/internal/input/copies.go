@@ -8,7 +8,6 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
-	"backfeed/sample/kernel"
 	"backfeed/sample/store"
 )
 
@@ -117,7 +116,7 @@ func (s *Session) CopyImages(ctx context.Context, dir BuildDir) (c Copies, err e
 
 func (s *Session) copyImage(path string, id sample.ImageID, put func(*os.File, store.Kind) error) error {
 	f, err := sample.OpenRegular(path)
-	if kernel.Is(id) && path == id.Path { // it is the one that runs
+	if id.OfKernel() && path == id.Path { // it is the one that runs
 		f, _, err = s.finder.running.Open(id)
 	}
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
-	"backfeed/sample/kernel"
 	"backfeed/sample/store"
 )
 
@@ -100,7 +99,7 @@ func (f *finder) open(id sample.ImageID) (*image.Image, error) {
 	if im := f.beside.found(id.Build); im != nil {
 		l.im, l.others = im, true
 	} else if l.err = Fileless(id); l.err == nil {
-		if l.im, l.err = f.find(id); l.err != nil && kernel.Is(id) {
+		if l.im, l.err = f.find(id); l.err != nil && id.OfKernel() {
 			l.err = fmt.Errorf("%w: %w", errKernel, l.err)
 		}
 	}
@@ -136,7 +135,7 @@ func (f *finder) close() {
 // find looks here, and then asks servers; also for the debug file of an image that lacks one.
 func (f *finder) find(id sample.ImageID) (*image.Image, error) {
 	im, err := f.findHere(id)
-	if err != nil && !kernel.Is(id) && f.download(id, store.KindFile) {
+	if err != nil && !id.OfKernel() && f.download(id, store.KindFile) {
 		im, err = f.try(f.downloads.path(id.Build, store.KindFile), id)
 	}
 	if err != nil || !im.LacksDebug() || !f.download(id, store.KindDebug) {
@@ -182,7 +181,7 @@ func (f *finder) findHere(id sample.ImageID) (*image.Image, error) {
 	if err == nil {
 		return im, nil
 	}
-	if kernel.Is(id) {
+	if id.OfKernel() {
 		if im := f.findVmlinux(id); im != nil {
 			return im, nil
 		}
@@ -227,7 +226,7 @@ func (f *finder) findRunning(id sample.ImageID) (*image.Image, error) {
 		return nil, err
 	}
 	f.files = append(f.files, file)
-	if kernel.Is(id) {
+	if id.OfKernel() {
 		im.Path = id.Path // its file has no name
 	}
 	return im, nil
@@ -257,7 +256,7 @@ func (f *finder) options(path string, id sample.ImageID) image.Options {
 			opt.Debug = append(opt.Debug, copied)
 		}
 	}
-	if opt.Kernel = kernel.Is(id); opt.Kernel {
+	if opt.Kernel = id.OfKernel(); opt.Kernel {
 		opt.Debug = append(opt.Debug, vmlinux(id, f.roots()...)...)
 	}
 	return opt
@@ -297,7 +296,7 @@ func (f *finder) candidates(id sample.ImageID, found func() bool) func(yield fun
 			return
 		}
 		trees := f.cache
-		if kernel.Is(id) { // what is installed has code as it was linked; see findVmlinux
+		if id.OfKernel() { // what is installed has code as it was linked; see findVmlinux
 			trees = f.cache[:2*len(f.symfs)]
 		}
 		for _, path := range f.byBuildID(id.Build, trees) {

@@ -36,7 +36,7 @@ func Fileless(id sample.ImageID) error {
 	switch {
 	case id.Path == "[vdso]":
 		return errVDSO
-	case strings.HasPrefix(id.Path, "[") && (id.Build.IsZero() || !kernel.Is(id)):
+	case strings.HasPrefix(id.Path, "[") && (id.Build.IsZero() || !id.OfKernel()):
 		return errKernel
 	case perfMap.MatchString(id.Path):
 		return errJIT
@@ -180,7 +180,7 @@ func TakeNamed(rec *sample.Recording, open func(sample.ImageID) (*image.Image, e
 		gone := map[int]bool{}
 		for i, ic := range c.Images {
 			why := Fileless(ic.ID)
-			if why == nil && kernel.Is(ic.ID) {
+			if why == nil && ic.ID.OfKernel() {
 				if _, err := open(ic.ID); err != nil {
 					why = errKernel
 				}

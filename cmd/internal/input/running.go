@@ -11,7 +11,6 @@ import (
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
-	"backfeed/sample/kernel"
 	"backfeed/sample/store"
 )
 
@@ -95,7 +94,7 @@ func (p *Running) HoldImages(ids []sample.ImageID) {
 	now := Running{Proc: p.Proc, Fresh: p.Fresh} // processes have come and gone since
 	for _, id := range ids {
 		_, tried := p.held[id.Build]
-		if tried || p.open == MostHeld || id.Build.IsZero() || Fileless(id) != nil || kernel.Is(id) {
+		if tried || p.open == MostHeld || id.Build.IsZero() || Fileless(id) != nil || id.OfKernel() {
 			continue
 		}
 		if p.held == nil {
@@ -121,7 +120,7 @@ func (p *Running) Close() {
 // Open opens the file of an image, under whatever name, and returns the root that the
 // image's path is below. A file with another build ID is not opened. Of the kernel that runs, it makes one.
 func (p *Running) Open(id sample.ImageID) (f *os.File, root string, err error) {
-	if kernel.Is(id) {
+	if id.OfKernel() {
 		f, err := liveKernel(id)
 		return f, "/", err
 	}
@@ -203,7 +202,7 @@ func (p *Running) Hold(id sample.ImageID, debug bool) (Held, error) {
 		return Held{file: f}, err
 	}
 	opt := image.Options{Root: root, OpenFile: openBelow(root, nil)}
-	if kernel.Is(id) {
+	if id.OfKernel() {
 		opt.Debug = vmlinux(id, "/")
 	}
 	g, err := image.DebugFile(f, opt)

@@ -11,7 +11,6 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
-	"backfeed/sample/kernel"
 )
 
 // mostTold bounds the images that are named one by one.
@@ -73,7 +72,7 @@ func (s *Session) tellKernel(sampled map[sample.ImageID]uint64) {
 	missing, total := map[sample.ImageID]uint64{}, uint64(0)
 	for id, n := range sampled {
 		total += n
-		if l, asked := s.finder.lookup[id]; asked && n > 0 && l.err != nil && kernel.Is(id) {
+		if l, asked := s.finder.lookup[id]; asked && n > 0 && l.err != nil && id.OfKernel() {
 			missing[id] = n
 		}
 	}
