@@ -115,7 +115,7 @@ func (a *Agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
 // longestPause how long they rest at most for each pausedBytes.
 const (
 	copyShare    = 0.25
-	longestPause = 250 * time.Millisecond
+	longestPause = 2 * time.Second
 	pausedBytes  = 1 << 20
 )
 
