@@ -102,7 +102,7 @@ func TestStartup(t *testing.T) {
 			}
 		}
 	}
-	if 4*inversions > pairs { // by chance it would be half of them
+	if 3*inversions > pairs { // by chance it would be half of them, with a standard deviation of a tenth of that; 12 to 20 % are usual, 29 % where ten others want two processors
 		t.Errorf("%d of %d pairs are the other way round than they are called", inversions, pairs)
 	}
 
