@@ -173,6 +173,9 @@ func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 	}
 	t := newTree()
 	t.image(v, gccDialect(gcc))
+	if gcc >= 13 {
+		t.enter()
+	}
 	t.keep(fitsBinary)
 	if gcc < 16 {
 		t.leaveStraight()
@@ -291,7 +294,6 @@ func gccDialect(gcc int) dialect {
 		doubts:       true,
 		splits:       true,
 		mixes:        gcc < 13,
-		rests:        gcc >= 13,
 		discriminator: func(_ *view, u image.Unit) func(uint32) discriminator {
 			as := gccDiscriminator(cmp.Or(madeByGCC(u), gcc))
 			return func(raw uint32) discriminator {

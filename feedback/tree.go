@@ -92,8 +92,6 @@ type dialect struct {
 	doubts bool
 	// mixes is said of a compiler that has one count for a line, whichever blocks are of it: see unmix.
 	mixes bool
-	// rests is said of a compiler that is told how often functions are entered of which only parts have code of their own: see enter.
-	rests bool
 	// splits is said of a compiler that splits functions and puts the parts back: see framesOf.
 	splits bool
 }
@@ -113,7 +111,6 @@ func (t *tree) image(v *view, as dialect) {
 	s := newSites(v)
 	pieces := map[string]*function{}
 	names := map[string]string{} // of functions, by piece
-	wholes := map[string]*function{}
 	t.of(v.Procs)
 	for _, r := range v.Procs {
 		if as.seldom && absent(r) {
@@ -136,21 +133,20 @@ func (t *tree) image(v *view, as dialect) {
 		pieces[piece].gather()
 		pieces[piece].raise()
 		pieces[piece].unmix()
-		childOf(wholes, name).add(pieces[piece])
-	}
-	for name, f := range wholes {
-		if !as.rests || f.enter() {
-			childOf(t.funcs, name).add(f)
-		}
+		childOf(t.funcs, name).add(pieces[piece])
 	}
 }
 
-// enter makes the entries of f no less than those of the parts that were split off it, which are entered from it and from where the rest
-// was inlined, and reports whether f is known to run, or not to. Compilers take a function for cold that is not entered. Of one of which
+// enter makes the entries of functions no less than those of the parts that were split off them, which are entered from them and from where the rest
+// was inlined, and takes those out of which it is then not known whether they run. Compilers take a function for cold that is not entered. Of one of which
 // there are only parts that did not run, as failures of checks, the rest may have run wherever it was inlined.
-func (f *function) enter() bool {
-	f.head = max(f.head, f.parts)
-	return f.own || f.head > 0 || slices.Max(f.counts([]uint64{0})) > 0
+func (t *tree) enter() {
+	for name, f := range t.funcs {
+		f.head = max(f.head, f.parts)
+		if !f.own && f.head == 0 && slices.Max(f.counts([]uint64{0})) == 0 {
+			delete(t.funcs, name)
+		}
+	}
 }
 
 // absent reports whether nothing but the absence of samples says which way r goes: it is called, by what is said of its callers, and has

@@ -183,14 +183,19 @@ func resultsDir() input.Results {
 	case "off":
 		return ""
 	case "":
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return ""
-		}
-		return input.Results(filepath.Join(dir, "backfeed", "results"))
+		return input.Results(cacheDir("results"))
 	default:
 		return input.Results(dir)
 	}
+}
+
+// cacheDir is where something is kept for this user; "" is nowhere.
+func cacheDir(name string) string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "backfeed", name)
 }
 
 // keptMaps is how long it is remembered what processes of containers told of code that they made: recordings name the files.
@@ -198,11 +203,10 @@ const keptMaps = 30 * 24 * time.Hour
 
 // mapsDir is where that is kept; "" is nowhere. What is older is removed.
 func mapsDir(now time.Time) string {
-	cache, err := os.UserCacheDir()
-	if err != nil || os.Getenv(cacheVar) == "off" {
+	dir := cacheDir("maps")
+	if dir == "" || os.Getenv(cacheVar) == "off" {
 		return ""
 	}
-	dir := filepath.Join(cache, "backfeed", "maps")
 	old, _ := os.ReadDir(dir)
 	for _, e := range old {
 		if info, err := e.Info(); err == nil && e.IsDir() && now.Sub(info.ModTime()) > keptMaps {

@@ -133,15 +133,17 @@ func eventsOf(sets []*Set) string {
 // same name up to its first dot and but for a number at its end: app and app.bolt, svc1 and svc2.
 func ImageNames(recs ...*sample.Recording) map[sample.ImageID]string {
 	bases, stems := newOnce(filepath.Base), newOnce(stem)
+	var images [][]sample.ImageID // by recording
 	for _, rec := range recs {
-		for _, o := range []*once{bases, stems} {
-			o.see(rec)
-		}
+		ids := slices.SortedFunc(maps.Keys(rec.ByImage()), sample.ImageID.Compare)
+		bases.see(ids)
+		stems.see(ids)
+		images = append(images, ids)
 	}
 	names := map[sample.ImageID]string{}
 	builds := map[sample.ImageID]string{}
-	for _, rec := range recs {
-		for _, id := range slices.SortedFunc(maps.Keys(rec.ByImage()), sample.ImageID.Compare) {
+	for _, ids := range images {
+		for _, id := range ids {
 			name := id.Path
 			if known, ok := builds[id.Key()]; ok {
 				name = known
@@ -168,9 +170,9 @@ func newOnce(part func(string) string) *once {
 }
 
 // see takes in the images of a recording.
-func (o *once) see(rec *sample.Recording) {
+func (o *once) see(ids []sample.ImageID) {
 	seen := map[string]sample.ImageID{}
-	for id := range rec.ByImage() {
+	for _, id := range ids {
 		part := o.part(id.Path)
 		other, twice := seen[part]
 		if _, ok := o.alone[part]; !ok {
