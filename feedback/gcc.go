@@ -259,9 +259,9 @@ func (f *function) first() uint64 {
 			at, n = to, m
 		}
 	}
-	for c, g := range f.inlined {
+	for _, c := range sortedKeys(f.inlined, compareCalls) { // of several at one place, always the same
 		if compareSpots(c.at, at) < 0 {
-			at, n = c.at, g.first()
+			at, n = c.at, f.inlined[c].first()
 		}
 	}
 	return n

@@ -164,6 +164,7 @@ func TestGCCParts(t *testing.T) {
 		{"from more places than the function", "proc f@10 x3\nblock x3\nf:11\nproc f.part.0@10 x7\nblock x7\nf.part.0:12", map[string]uint64{"f": 7}},
 		{"or less", "proc f@10 x9\nblock x9\nf:11\nproc f.part.0@10 x7\nblock x7\nf.part.0:12", map[string]uint64{"f": 9}},
 		{"nor does what gcc inlined everywhere", "func f@10\nfunc h@30\nproc g@20 x9\nblock x9\ng:21\nblock x4\nf:11<g:22\nblock x2\nf:11<g:23\nh:31<f:12<g:23", map[string]uint64{"f": 6, "g": 9, "h": 2}},
+		{"nor the second of two calls that were inlined at one place", "func f@10\nfunc h@30\nfunc k@40\nproc g@20 x9\nblock x9\ng:21\nblock x4\nh:31<f:11<g:22\nblock x2\nk:41<f:11<g:22", map[string]uint64{"f": 4, "g": 9, "h": 4, "k": 2}},
 		{"a check that did not fail", "func f@10\nproc f.part.0@10 x0\nblock x0\nf.part.0:11\nproc g@20 x9\nblock x9\ng:21", map[string]uint64{"g": 9}},
 		{"a function that did not run", "proc f@10 x0\nblock x0\nf:11\nproc g@20 x9\nblock x9\ng:21", map[string]uint64{"f": 0, "g": 9}},
 	} {
