@@ -97,7 +97,7 @@ func runVerdict(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	doc := report.NewDeployed(v.Verdict, v.Event, v.Unit, *work, *lines)
+	doc := report.NewDeployed(v.Verdict, v.Event, v.Unit, report.Spent{UserOnly: v.UserOnly, Used: v.Used}, *work, *lines)
 	if fs.Changed("predicted") {
 		doc.Predicted = (*float64)(&predicted)
 	}

@@ -95,6 +95,37 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestVerdictUserTime: of recordings without the kernel it is user time that is compared, and what commands used with the kernel's part is said
+// beside it; of pprof profiles it is both.
+func TestVerdictUserTime(t *testing.T) {
+	dir := t.TempDir()
+	symfs := "--symfs=" + filepath.Dir(statsELF)
+	var files [2][]string
+	for i := range 4 {
+		n := uint64(10_000 - 2000*(i/2) + 40*(i%2))
+		rec := tinyRecording(t, dir, "", "/srv/tiny", map[string]uint64{"exported": n}, 0)
+		rec.Counts[0].Weight = n * 1e6                                                                  // ns
+		rec.Runs = []sample.Run{{Usage: sample.Usage{User: n * 1000, System: uint64(5e6 + 4e6*(i/2))}}} // us
+		files[i/2] = append(files[i/2], testtool.Write(t, dir, fmt.Sprintf("%d.bfr", i), string(rec.Encode())))
+	}
+	args := append(append(append([]string{"verdict", symfs, "--old-units=1000,1000", "--new-units=1000,1000", "--unit=request", "--same-load"}, files[0]...), "vs"), files[1]...)
+	out := strings.Join(strings.Fields(must(t, args...)), " ")
+	for _, want := range []string{"less user time per request than OLD", "side recordings samples user time units per request", "OLD 2 20040 20.0 s 2.00k 10.0 ms",
+		"User and system time that the recorded commands used per request: 15.0 ms before, 17.0 ms after, +13.3%."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q:\n%s", want, out)
+		}
+	}
+	// What the commands used in all is not known of one image, and not told of one kind of time as if it were another.
+	if out := must(t, append(args, "--image=tiny")...); !strings.Contains(out, "less user time per request") || strings.Contains(out, "commands used") {
+		t.Errorf("of one image:\n%s", out)
+	}
+	var doc report.Deployed
+	if err := json.Unmarshal([]byte(must(t, append(args, "--format=json")...)), &doc); err != nil || !doc.UserOnly || doc.Used == nil {
+		t.Errorf("%v: %+v", err, doc)
+	}
+}
+
 // TestVerdictBenchmarks: results of go test -bench are judged benchmark by benchmark.
 func TestVerdictBenchmarks(t *testing.T) {
 	dir := t.TempDir()

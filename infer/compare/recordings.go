@@ -58,7 +58,7 @@ type Work struct {
 	All   Row                 // all samples; of a Difference
 	Spent [2]*explain.Summary // where their time went, likewise; nil where samples do not tell that
 
-	UserOnly bool        // of samples of time: neither recording has any of the kernel
+	UserOnly bool        // as the function of that name has it, of both recordings
 	Used     *[2]float64 // seconds of processor time that the recorded commands used by the kernel's account, for each unit of work; nil: unknown
 }
 
@@ -173,9 +173,10 @@ func NewWork(before, after Side, done [2]float64) (*Work, error) {
 	}
 	if w.Unit = units[0]; w.Unit == "ns" {
 		w.Unit = "s"
-		w.UserOnly = !before.kernel() && !after.kernel()
-		if a, ok := before.used(); ok {
-			if b, ok := after.used(); ok {
+		old, new := before.counts(), after.counts()
+		w.UserOnly = UserOnly(slices.Concat(old, new))
+		if a, ok := Used(before.Recording, old); ok {
+			if b, ok := Used(after.Recording, new); ok {
 				w.Used = &[2]float64{a / done[0], b / done[1]}
 			}
 		}
@@ -183,28 +184,31 @@ func NewWork(before, after Side, done [2]float64) (*Work, error) {
 	return w, nil
 }
 
-// kernel reports whether samples of the kernel are compared.
-func (s *Side) kernel() bool {
-	return slices.ContainsFunc(s.counts(), func(c *sample.Counts) bool {
-		return c.Lost[sample.LostKernel] > 0 || slices.ContainsFunc(c.Images, func(ic *sample.ImageCounts) bool { return ic.ID.OfKernel() && ic.Samples() > 0 })
+// UserOnly reports whether samples are of the time in user code alone: those of a timer of the kernel's, whose interrupts are taken in the kernel
+// too, of which there are none. Samples that a program takes of itself by signals, as those of pprof are, name the call that was under way in the
+// kernel, and so do those of ptrace: they are of both. Profiles of pprof know no processor, and call CPU time what a timer's is called.
+func UserOnly(cs []*sample.Counts) bool {
+	return len(cs) > 0 && !slices.ContainsFunc(cs, func(c *sample.Counts) bool {
+		return !c.Event.OfTimer() || c.CPU == (sample.CPU{}) || c.Lost[sample.LostKernel] > 0 ||
+			slices.ContainsFunc(c.Images, func(ic *sample.ImageCounts) bool { return ic.ID.OfKernel() && ic.Samples() > 0 })
 	})
 }
 
-// used returns what the recorded commands used of processor time, in seconds: if that is known of all of them, and they are what was sampled,
-// by their user time. It is not where a part of a run was recorded, all that ran beside a command, or samples were weighed.
-func (s *Side) used() (all float64, ok bool) {
-	if len(s.Recording.Runs) == 0 || s.Recording.Unlisted > 0 {
+// Used returns what the recorded commands used of processor time, in seconds: if that is known of all of them, and they are what was sampled, as
+// counts of the recording say, by their user time. It is not where a part of a run was recorded, all that ran beside a command, or samples were weighed.
+func Used(rec *sample.Recording, counts []*sample.Counts) (all float64, ok bool) {
+	if len(rec.Runs) == 0 || rec.Unlisted > 0 {
 		return 0, false
 	}
 	var user, sampled float64
-	for _, r := range s.Recording.Runs {
+	for _, r := range rec.Runs {
 		if r.Usage == (sample.Usage{}) {
 			return 0, false
 		}
 		user += float64(r.Usage.User) / 1e6
 		all += float64(r.Usage.User+r.Usage.System) / 1e6
 	}
-	for _, c := range s.counts() {
+	for _, c := range counts {
 		sampled += float64(c.Weight) / 1e9
 	}
 	const near = 1.25 // 200 samples tell a time to 14 % with 95 % confidence

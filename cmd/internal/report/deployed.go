@@ -30,6 +30,7 @@ type Deployed struct {
 	AtMix     *AtMix         `json:"kinds_weighed_alike,omitempty"` // change is that of what each kind takes
 	Clear     int            `json:"clear"`                         // how many procedures' changes are clear, of all
 	Rows      []DeployedRow  `json:"items"`
+	Spent
 
 	all, beyond int
 	oneBuild    bool
@@ -92,10 +93,10 @@ type DeployedRow struct {
 	Lost string `json:"lost,omitempty"`
 }
 
-// NewDeployed returns a verdict as it is printed, with at most so many rows; 0 is all. work is what
+// NewDeployed returns a verdict as it is printed, with at most so many rows; 0 is all. spent says what a unit of time is of, and work is what
 // a unit of work is called.
-func NewDeployed(v *compare.Verdict, event, unit, work string, lines int) *Deployed {
-	doc := &Deployed{Schema: "backfeed.verdict/1", Event: event, Unit: unit, Outcome: string(v.Outcome), Change: newEffect(&v.Effect),
+func NewDeployed(v *compare.Verdict, event, unit string, spent Spent, work string, lines int) *Deployed {
+	doc := &Deployed{Spent: spent, Schema: "backfeed.verdict/1", Event: event, Unit: unit, Outcome: string(v.Outcome), Change: newEffect(&v.Effect),
 		Clear: v.Clear, all: len(v.Rows), beyond: v.Beyond, oneBuild: v.OneBuild, Rows: []DeployedRow{}}
 	switch {
 	case v.PerUnit:
@@ -196,7 +197,7 @@ func (e *Effect) interval() string {
 func (doc *Deployed) spent() string {
 	switch doc.Unit {
 	case "s":
-		return "processor time"
+		return doc.time()
 	case "samples", "cycles", "instructions":
 		return doc.Unit
 	}
@@ -293,6 +294,9 @@ func (doc *Deployed) remarks() (all []string) {
 	}
 	if k := doc.Kinds; k != nil {
 		say("The shares of the kinds of work differ by %s, of which chance explains %s.", Percent(k.Distance), Percent(k.Chance))
+	}
+	if used := doc.used(doc.amount); used != "" {
+		say("User and system time that the recorded commands used per %s: %s.", doc.Work, used)
 	}
 	if a := doc.AtMix; a != nil {
 		came := "as much"

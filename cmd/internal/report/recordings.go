@@ -26,12 +26,34 @@ type RecordingDiff struct {
 // A DiffWork is what was done, and what it took for each unit.
 type DiffWork struct {
 	Done   [2]float64   `json:"done"`
-	Unit   string       `json:"unit"` // of amounts: "s" of processor time, or the event
+	Unit   string       `json:"unit"` // of amounts: "s" of time, or the event
 	All    DiffRow      `json:"all"`  // all samples
 	Causes []DiffCaused `json:"causes,omitempty"`
 
-	UserOnly bool        `json:"user_only,omitempty"` // of "s": the kernel was sampled in neither recording
-	Used     *[2]float64 `json:"used,omitempty"`      // seconds for each unit that the recorded commands used, those in the kernel included, if known
+	Spent
+}
+
+// A Spent says what is spent where samples are of time.
+type Spent struct {
+	UserOnly bool        `json:"user_only,omitempty"` // the kernel was not sampled: it is time in user code alone
+	Used     *[2]float64 `json:"used,omitempty"`      // seconds for each unit of work that the recorded commands used, those in the kernel included: old, new; if known
+}
+
+// time is what samples of time are of, in words.
+func (s *Spent) time() string {
+	if s.UserOnly {
+		return "user time"
+	}
+	return "processor time"
+}
+
+// used says how much commands used, where that is more than was sampled; "" where it is not, or not known.
+func (s *Spent) used(amount func(float64) string) string {
+	u := s.Used
+	if !s.UserOnly || u == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s before, %s after, %s", amount(u[0]), amount(u[1]), signedPercent(u[1]/u[0]-1))
 }
 
 // A DiffCaused is what a cause costs for each unit of work, at least and at most.
@@ -92,7 +114,7 @@ func NewRecordingDiff(d *compare.Difference, lines int) *RecordingDiff {
 		doc.Rows = append(doc.Rows, newDiffRow(&rows[i], d.Work))
 	}
 	if w := d.Work; w != nil {
-		doc.Work = &DiffWork{Done: w.Done, Unit: w.Unit, All: newDiffRow(&w.All, w), Causes: causesOf(d), UserOnly: w.UserOnly, Used: w.Used}
+		doc.Work = &DiffWork{Done: w.Done, Unit: w.Unit, All: newDiffRow(&w.All, w), Causes: causesOf(d), Spent: Spent{w.UserOnly, w.Used}}
 	}
 	return doc
 }
@@ -204,12 +226,11 @@ func (doc *RecordingDiff) Text(w io.Writer, style Style) error {
 	if _, err := Fprintf(w, style, "\n%s\n", doc.summary()); err != nil || doc.Work == nil {
 		return err
 	}
-	if _, err := Fprintf(w, style, "%s\n", doc.Work.summary()); err != nil || !doc.Work.UserOnly || doc.Work.Used == nil {
+	used := doc.Work.used(doc.Work.amount)
+	if _, err := Fprintf(w, style, "%s\n", doc.Work.summary()); err != nil || used == "" {
 		return err
 	}
-	u := doc.Work.Used
-	_, err := Fprintf(w, style, "user and system time that the recorded commands used: %s before, %s after, %s\n",
-		doc.Work.amount(u[0]), doc.Work.amount(u[1]), signedPercent(u[1]/u[0]-1))
+	_, err := Fprintf(w, style, "user and system time that the recorded commands used: %s\n", used)
 	return err
 }
 
@@ -252,10 +273,7 @@ func (doc *DiffWork) summary() string {
 	all := &doc.All
 	what := doc.Unit
 	if what == "s" {
-		what = "processor time"
-		if doc.UserOnly {
-			what = "user time"
-		}
+		what = doc.time()
 	}
 	s := fmt.Sprintf("%s for each unit of work: %s before, %s after", what, doc.amount(*all.Old.Amount), doc.amount(*all.New.Amount))
 	if n := *all.Old.Amount; n > 0 {

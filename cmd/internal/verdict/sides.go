@@ -31,7 +31,10 @@ type Side struct {
 type Comparison struct {
 	*compare.Verdict
 	Event string
-	Unit  string // of what is spent: "s" of processor time, "cycles" and others of counters, or "samples", where periods are not known
+	Unit  string // of what is spent: "s" of time, "cycles" and others of counters, or "samples", where periods are not known
+
+	UserOnly bool        // of "s": as compare.UserOnly has it, of all that is compared
+	Used     *[2]float64 // of "s", per unit of work: as a compare.Work has it
 }
 
 // A side is a Side that was read.
@@ -78,7 +81,30 @@ func Judge(ctx context.Context, opt *Request) (*Comparison, error) {
 		s.src.TellMissing(s.sets)
 	}
 	c.Verdict = compare.Judge(q)
+	c.times(sides)
 	return c, nil
+}
+
+// times says what kind of time is compared, and what the recorded commands used for a unit of work.
+func (c *Comparison) times(sides [2]*side) {
+	if c.Unit != "s" {
+		return
+	}
+	var all []*sample.Counts
+	var used [2]float64
+	known := c.PerUnit
+	for i, s := range sides {
+		for _, set := range s.sets {
+			all = append(all, set.Counts...)
+			n, ok := compare.Used(set.Recording, set.Counts)
+			used[i], known = used[i]+n, known && ok
+		}
+		used[i] /= c.Sides[i].Units
+	}
+	c.UserOnly = compare.UserOnly(all)
+	if known {
+		c.Used = &used
+	}
 }
 
 // read reads the sets of a side.
