@@ -79,7 +79,7 @@ func idleLimits(fs *flagset.Set, binary, tree string, paths []string) (err error
 	if tree == "" {
 		err = cmp.Or(err, fs.Refuse("it goes with --source", "min-source", "max-files-gone", "max-functions-gone", "max-beyond", "max-moved"))
 	}
-	if !slices.ContainsFunc(paths, mayBeStore) {
+	if !slices.ContainsFunc(paths, input.MayBeStore) {
 		err = cmp.Or(err, fs.Refuse("only the samples of a store have an age", "max-age"))
 	}
 	return err

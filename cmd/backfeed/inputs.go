@@ -10,12 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/terminal"
 	"backfeed/sample"
-	"backfeed/sample/store"
 )
 
 // srcHelp is a paragraph for the help of commands that read samples.
@@ -65,7 +63,7 @@ func (c *cli) output() (file *string) {
 
 // selects returns an error if the flags that choose from stores are given, and no path is one.
 func (c *cli) selects(paths []string) error {
-	if slices.ContainsFunc(paths, selectable) {
+	if slices.ContainsFunc(paths, input.Selectable) {
 		if err := c.fs.Refuse("stores and servers of profiles do not hold when samples were taken; --since and --until choose whole epochs", "between"); err != nil {
 			return c.usage(err)
 		}
@@ -108,15 +106,6 @@ func (b *betweenFlag) Set(text string) error {
 		return fmt.Errorf("%s is not before %s", from, to)
 	}
 	return nil
-}
-
-// selectable reports whether flags choose from a path: a store, or a server of profiles.
-func selectable(path string) bool { return mayBeStore(path) || fetch.Selects(path) }
-
-// mayBeStore reports whether path is a bucket or a directory, which of sources only stores are.
-func mayBeStore(path string) bool {
-	st, err := os.Stat(path)
-	return store.InBucket(path) || err == nil && st.IsDir()
 }
 
 // read adds up the samples of all paths.

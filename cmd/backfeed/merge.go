@@ -24,7 +24,7 @@ in FILE: who reads it has each count as much as it stands for, so that shares ar
 Sources may have weights:
 
 SRC@0.5      counts each sample of SRC half
---half-life  halves what a store holds for every such time of age; the newest epoch counts whole
+--half-life  halves what a store holds for every such time of age; its newest epoch counts whole, and so do recordings beside it
 --max-host-share 5% scales down, of a store, each host that has more of the samples
 --hash-paths keeps hashes in place of the paths of programs, for those who are not to see these
 --normalise  makes every source count the same, as if all had run for as long, before weights
@@ -100,7 +100,7 @@ func runMerge(c *cli, args []string) error {
 	if err := c.selects(paths); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(paths, mayBeStore) {
+	if !slices.ContainsFunc(paths, input.MayBeStore) {
 		if err := fs.Refuse("only stores know how old samples are, and no source is one", "half-life"); err != nil {
 			return c.usage(err)
 		}

@@ -89,7 +89,7 @@ func TestMergeFailureMode(t *testing.T) {
 }
 
 // TestMergeHalfLife: an epoch one half-life older than the newest counts half, also
-// where a shorter epoch lies in a longer one.
+// where a shorter epoch lies in a longer one; a recording beside the store counts whole.
 func TestMergeHalfLife(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Create(dir, store.Options{})
@@ -110,6 +110,14 @@ func TestMergeHalfLife(t *testing.T) {
 	got := samplesIn(t, out)
 	if code != exitDone || got["/bin/new"] != 100 || got["/bin/old"] != 50 || got["/bin/inside"] != 50 {
 		t.Errorf("exit code %d, %v: %s", code, got, errs)
+	}
+	beside := testtool.Write(t, t.TempDir(), "beside.bfr", string(oneImage("/bin/beside", 100).Encode()))
+	for _, args := range [][]string{{dir, beside}, {beside, dir}} {
+		code, out, errs = runCLI(t, append([]string{"merge", "--half-life", "24h", "-o", "-"}, args...)...)
+		got = samplesIn(t, out)
+		if code != exitDone || got["/bin/beside"] != 100 || got["/bin/new"] != 100 || got["/bin/old"] != 50 {
+			t.Errorf("%q: exit code %d, %v: %s", args, code, got, errs)
+		}
 	}
 }
 

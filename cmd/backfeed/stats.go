@@ -68,7 +68,7 @@ func runStats(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
-	if *epochs && !slices.ContainsFunc(fs.Args(), mayBeStore) {
+	if *epochs && !slices.ContainsFunc(fs.Args(), input.MayBeStore) {
 		return c.usage(fs.Refuse("none of the sources is a store", "epochs"))
 	}
 	if err := c.selects(fs.Args()); err != nil {

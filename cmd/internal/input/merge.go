@@ -99,7 +99,7 @@ func Expand(dir string, sources []Source, leaveOut bool) ([]Source, error) {
 
 // MergeOptions say how sources are added up.
 type MergeOptions struct {
-	HalfLife  time.Duration // of stores, halve the weight of samples with so much age; 0 is not to
+	HalfLife  time.Duration // of stores, of which there is one at least, halve the weight of samples with so much age; 0 is not to
 	Normalise bool          // scale the sources to equally many samples of each event, before weights
 	MaxHost   float64       // of stores, the largest share of the samples that a host may have; 0 and 1 are no bound
 	LeaveOut  bool          // leave out a source that cannot be read, unless all are
@@ -124,10 +124,12 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 	var all sum
 	var idle idle
 	var bad error
+	aged := how.HalfLife == 0
 	for _, source := range sources {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		aged = aged || isStore(source.Path)
 		before, beside := len(s.truths), s.beside()
 		into := &all
 		if source.Weight != 1 || how.Normalise || s.opt.Between.String() != "" || len(sources) > 1 && !store.Is(source.Path) {
@@ -164,8 +166,11 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 			all.add(rec.Scale(weights[i]))
 		}
 	}
-	if !all.any {
+	switch {
+	case !all.any:
 		return nil, fail.Errorf(fail.Nothing, "merge: no source is left: %w", bad)
+	case !aged:
+		return nil, fail.Errorf(fail.Usage, "a half-life is of what stores hold, and no source is one: nothing else says when its samples were taken")
 	}
 	idle.tell(s.notify)
 	return s.withCounted(&all)
@@ -173,19 +178,28 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 
 // readWeighed reads a source as readSource does, and of stores bounds hosts or weighs by age.
 func (s *Session) readWeighed(ctx context.Context, path string, how MergeOptions, into *sum) (*sample.Recording, error) {
-	if how.MaxHost > 0 && how.MaxHost < 1 && path != "-" && store.Is(path) {
+	if how.MaxHost > 0 && how.MaxHost < 1 && isStore(path) {
 		return s.readBounded(ctx, path, how.MaxHost)
 	}
 	return s.readAged(ctx, path, how.HalfLife, into)
 }
 
-// readAged reads a source as readSource does; with a half-life, what is selected of a store, weighed by age.
+// Selectable reports whether times and labels choose from a source: a store, or a server of profiles.
+func Selectable(path string) bool { return MayBeStore(path) || fetch.Selects(path) }
+
+// MayBeStore reports whether a source is a bucket or a directory, which of sources only stores are.
+func MayBeStore(path string) bool {
+	st, err := os.Stat(path)
+	return store.InBucket(path) || err == nil && st.IsDir()
+}
+
+// isStore reports whether a source is a store.
+func isStore(path string) bool { return path != "-" && store.Is(path) }
+
+// readAged reads a source as readSource does; with a half-life, what is selected of a store, weighed by age. Recordings beside it count whole.
 func (s *Session) readAged(ctx context.Context, path string, halfLife time.Duration, into *sum) (*sample.Recording, error) {
-	if halfLife == 0 {
+	if halfLife == 0 || !isStore(path) {
 		return s.readSource(ctx, path, into)
-	}
-	if path == "-" || !store.Is(path) {
-		return nil, fail.Errorf(fail.Usage, "%s: --half-life wants stores: nothing else says when its samples were taken", Name(path))
 	}
 	var parts []*sample.Recording
 	err := s.eachEpoch(path, func(e, last sample.Epoch, rec *sample.Recording) {
@@ -206,7 +220,7 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 	var idle idle
 	for _, path := range paths {
 		before := len(sets)
-		if epochs && path != "-" && store.Is(path) {
+		if epochs && isStore(path) {
 			err := s.eachEpoch(path, func(e, _ sample.Epoch, rec *sample.Recording) {
 				if rec.Samples() > 0 {
 					sets = append(sets, &compare.Set{Name: path + " " + e.From().Format(time.RFC3339), Epoch: &e, Recording: s.even(rec)})

@@ -126,6 +126,9 @@ func (r *run) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if (r.Since > 0 || len(r.Labels) > 0) && !slices.ContainsFunc(sources, func(s input.Source) bool { return input.Selectable(s.Path) }) {
+		r.notify.Warn("since and label choose from stores and servers of profiles, and no source is one: all that the sources hold counts")
+	}
 	r.src, err = input.Merge(ctx, sources, input.MergeOptions{HalfLife: r.HalfLife, Normalise: r.Normalise, LeaveOut: r.LeaveOut}, opt)
 	return err
 }
