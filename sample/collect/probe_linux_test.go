@@ -65,30 +65,50 @@ func TestProberTrial(t *testing.T) {
 	}
 }
 
-// TestMeasured: what a probe costs is measured again where a stepped one seems to cost nothing, and not for ever.
+// TestMeasured: what a probe costs is measured again where a stepped one seems to cost nothing, and not for ever; a kind that seems
+// to be stepped is timed once more.
 func TestMeasured(t *testing.T) {
 	failed := errors.New("no")
+	exact := func(c time.Duration) probe.Cost { return probe.Cost{Cost: c, Exact: true} }
 	for _, tt := range []struct {
-		stepped []time.Duration // of each try; -1 fails
-		tries   int
-		want    time.Duration
-		err     error
+		name        string
+		kind        probe.Cost
+		stepped     []time.Duration // of each try; -1 fails
+		again       probe.Cost      // of the kind by itself; below 0 fails
+		tries, ones int
+		want        probe.Cost
+		wantStepped time.Duration
+		err         error
 	}{
-		{[]time.Duration{20}, 1, 20, nil},
-		{[]time.Duration{0, 0, 30}, 3, 30, nil},
-		{[]time.Duration{0, -1}, 2, 0, failed},
-		{make([]time.Duration, 10), triesOfAll, 0, nil},
+		{"cheap", exact(1), []time.Duration{20}, exact(0), 1, 0, exact(1), 20, nil},
+		{"stepped seems free", exact(1), []time.Duration{0, 0, 30}, exact(0), 3, 0, exact(1), 30, nil},
+		{"all fails", exact(1), []time.Duration{0, -1}, exact(0), 2, 0, exact(0), 0, failed},
+		{"slow by chance", exact(18), []time.Duration{20}, exact(2), 1, 1, exact(2), 20, nil},
+		{"slow for ever", exact(18), []time.Duration{20}, exact(19), 1, 1, exact(18), 20, nil},
+		{"miscounted when timed again", exact(18), []time.Duration{20}, probe.Cost{Cost: 2}, 1, 1, probe.Cost{Cost: 2}, 20, nil},
+		{"not counted: not timed again", probe.Cost{Cost: 18}, []time.Duration{20}, exact(2), 1, 0, probe.Cost{Cost: 18}, 20, nil},
+		{"one fails", exact(18), []time.Duration{20}, exact(-1), 1, 1, exact(0), 0, failed},
+		{"stepped stays free", exact(1), make([]time.Duration, 10), exact(1), triesOfAll, 0, exact(1), 0, nil},
 	} {
-		tries := 0
-		costs, err := measured(func() ([]probe.Cost, error) {
+		tries, ones := 0, 0
+		costs, err := measured(probe.Host, func() ([]probe.Cost, error) {
 			c := tt.stepped[tries]
 			if tries++; c < 0 {
 				return nil, failed
 			}
-			return []probe.Cost{{Cost: 1}, {Cost: c}}, nil
+			return []probe.Cost{tt.kind, exact(c)}, nil
+		}, func(kind int) (probe.Cost, error) {
+			if ones++; kind != 0 {
+				t.Errorf("%s: kind %d was timed again", tt.name, kind)
+			}
+			if tt.again.Cost < 0 {
+				return probe.Cost{}, failed
+			}
+			return tt.again, nil
 		})
-		if tries != tt.tries || err != tt.err || err == nil && costs[1].Cost != tt.want {
-			t.Errorf("%v: %v after %d tries, %v", tt.stepped, costs, tries, err)
+		if tries != tt.tries || ones != tt.ones || err != tt.err ||
+			err == nil && (costs[0] != tt.want || costs[1] != exact(tt.wantStepped)) {
+			t.Errorf("%s: %v after %d tries and %d of one, %v", tt.name, costs, tries, ones, err)
 		}
 	}
 }

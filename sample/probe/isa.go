@@ -70,14 +70,14 @@ var isas = map[string]*ISA{"amd64": &x86ISA, "arm64": &armISA}
 var Host = isas[runtime.GOARCH]
 
 // Judge decides which kinds may be probed: those whose counts are exact and that cost
-// far less than a stepped one costs, which takes two exceptions and not one.
+// far less than a stepped one costs (Cheap), which takes two exceptions and not one.
 // The last of costs is the stepped one's. The error is that there is none.
 func (p *ISA) Judge(costs []Cost) error {
 	stepped := costs[len(costs)-1]
 	some := false
 	for i := range costs[:len(costs)-1] {
 		c := &costs[i]
-		c.Emulated = c.Exact && float64(c.Cost) < p.most*float64(stepped.Cost)
+		c.Emulated = c.Exact && p.Cheap(*c, stepped)
 		some = some || c.Emulated
 	}
 	if !some {
@@ -85,6 +85,9 @@ func (p *ISA) Judge(costs []Cost) error {
 	}
 	return nil
 }
+
+// Cheap reports whether c costs so much less than the stepped one that it is not stepped itself.
+func (p *ISA) Cheap(c, stepped Cost) bool { return float64(c.Cost) < p.most*float64(stepped.Cost) }
 
 // Check reports whether the instruction that b begins with may be probed.
 func (p *ISA) Check(b []byte, cond int8, costs []Cost) error {
