@@ -99,7 +99,7 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 		err := s.loadPrograms(spec, tickHandler)
 		if err == nil {
 			if s.opt.Frames > 0 {
-				s.unwind = newUnwinder(s.opt.Unwind, &s.bpf.samplerMaps)
+				s.unwind = newUnwinder(s.opt.Unwind, s.opt.Frequency, &s.bpf.samplerMaps)
 			}
 			return s.filter()
 		}

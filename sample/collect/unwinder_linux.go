@@ -24,6 +24,7 @@ import (
 // and where it has no room, stacks are unwound by frame pointers.
 type unwinder struct {
 	read                  func(f *os.File, limit int) ([]unwind.Row, error)
+	hz                    int // samples a second of a thread
 	spaces, wants, tables *ebpf.Map
 	vdso                  vdso
 
@@ -68,9 +69,12 @@ const (
 
 const (
 	answerEvery = 100 * time.Millisecond
-	reread      = time.Second // least time between two looks at a process that asks again
-	sweepEvery  = time.Second
-	tryAgain    = time.Minute // after there was no room
+	// answerSoon is how many samples of a thread lie between two looks, for answerSoonFor after a process asked: each takes some 20 us.
+	answerSoon    = 10
+	answerSoonFor = time.Second
+	reread        = time.Second // least time between two looks at a process that asks again
+	sweepEvery    = time.Second
+	tryAgain      = time.Minute // after there was no room
 )
 
 // The layouts of bpf/unwind.h.
@@ -98,9 +102,9 @@ func unwindingSizes(spec *ebpf.CollectionSpec, wanted bool) {
 	}
 }
 
-func newUnwinder(read func(*os.File, int) ([]unwind.Row, error), m *samplerMaps) *unwinder {
+func newUnwinder(read func(*os.File, int) ([]unwind.Row, error), hz int, m *samplerMaps) *unwinder {
 	u := &unwinder{
-		read: read, spaces: m.Spaces, wants: m.Wants, tables: m.Tables, vdso: readVDSO(),
+		read: read, hz: hz, spaces: m.Spaces, wants: m.Wants, tables: m.Tables, vdso: readVDSO(),
 		images: map[fileVersion]*unwoundImage{}, procs: map[uint32]*unwoundProcess{},
 	}
 	for i := range uint32(maxTables) {
@@ -135,18 +139,31 @@ func mappedBy(pid int) ([]mmapRecord, error) {
 
 // run answers until quit is closed. took is told around each piece of work.
 func (u *unwinder) run(quit <-chan struct{}, takes func() func()) {
-	tick := time.NewTicker(answerEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(answerEvery)
+	defer timer.Stop()
+	asked := time.Now() // last
 	for {
 		select {
 		case <-quit:
 			return
-		case now := <-tick.C:
+		case now := <-timer.C:
 			took := takes()
-			u.answer(now)
+			if u.answer(now) > 0 {
+				asked = now
+			}
 			took()
+			timer.Reset(u.pause(now.Sub(asked)))
 		}
 	}
+}
+
+// pause returns when to look again whether processes ask, so long after one did: a process that lives for 50 ms, as compilers do, ends
+// before answerEvery, and where one begins there are others mostly.
+func (u *unwinder) pause(asked time.Duration) time.Duration {
+	if asked > answerSoonFor {
+		return answerEvery
+	}
+	return min(answerSoon*time.Second/time.Duration(u.hz), answerEvery)
 }
 
 // remapped says that a process has mapped code.
@@ -192,8 +209,8 @@ func (u *unwinder) close() {
 	}
 }
 
-// answer tells of the processes that were asked for.
-func (u *unwinder) answer(now time.Time) {
+// answer tells of the processes that were asked for, and returns how many these were.
+func (u *unwinder) answer(now time.Time) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now.Sub(u.swept) >= sweepEvery {
@@ -217,6 +234,7 @@ func (u *unwinder) answer(now time.Time) {
 			u.tell(pid, p.born, now)
 		}
 	}
+	return len(asked)
 }
 
 // sweep forgets processes that have ended.

@@ -52,7 +52,7 @@ func TestUnwinderRoom(t *testing.T) {
 			rows[i] = unwind.Row{Off: uint32(i), Kind: unwind.SP, CFA: 1}
 		}
 		return rows, nil
-	}, &s.sampler.bpf.samplerMaps)
+	}, 1, &s.sampler.bpf.samplerMaps)
 	defer u.close()
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
@@ -95,5 +95,24 @@ func TestUnwinderRoom(t *testing.T) {
 	p := u.procs[uint32(self.Process.Pid)]
 	if p == nil || len(p.images) < 3 || u.rows != 10*len(p.images) {
 		t.Errorf("with room again: %+v, %d rows", p, u.rows)
+	}
+}
+
+// TestUnwinderPause: after a process asked, others are looked for after ten samples; else, and at low rates, every tenth of a second.
+func TestUnwinderPause(t *testing.T) {
+	for _, tt := range []struct {
+		hz    int
+		asked time.Duration
+		want  time.Duration
+	}{
+		{1000, 0, 10 * time.Millisecond},
+		{1000, time.Second, 10 * time.Millisecond},
+		{1000, 2 * time.Second, answerEvery},
+		{200, 0, 50 * time.Millisecond},
+		{19, 0, answerEvery},
+	} {
+		if got := (&unwinder{hz: tt.hz}).pause(tt.asked); got != tt.want {
+			t.Errorf("%d Hz, %v after one asked: %v, want %v", tt.hz, tt.asked, got, tt.want)
+		}
 	}
 }

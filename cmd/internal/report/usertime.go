@@ -173,7 +173,8 @@ func (s *UsertimeStacks) Blind(event string) string {
 		return Sprintf(Style{}, "%s of the time has no caller, so that inclusive times are too low: "+NoStacksOff, Share(s.uncalled, s.Samples))
 	}
 	return Sprintf(Style{}, "%s of the samples have no caller, so that inclusive samples are too few: perf record -g and record find callers by frame pointers, and most code is compiled without; "+
-		"record with backfeed record --callers or perf record --call-graph dwarf, which need none, or compile with -fno-omit-frame-pointer", Share(s.uncalled, s.Samples))
+		"record with backfeed record --callers or perf record --call-graph dwarf, which need none, or compile with -fno-omit-frame-pointer; "+
+		"by --callers, they are of processes that live for milliseconds, whose unwind tables come too late", Share(s.uncalled, s.Samples))
 }
 
 // tell says how complete stacks are: what is cut off, callers do not have.
