@@ -181,7 +181,7 @@ const calleeDepth = 2
 
 // follow fills the results of silent procedures in ip that are called, each time
 // one call further from what was seen. Procedures that are not in ip are decoded
-// for it; those that nothing is found to call are left alone.
+// for it, so many calls far; those that nothing is found to call are left alone.
 func (pr *posed) follow(ip *ImageProfile) {
 	silent := map[image.Addr]*Result{}
 	done := map[image.Addr]bool{0: true} // 0 is not known
@@ -220,37 +220,52 @@ func (pr *posed) follow(ip *ImageProfile) {
 		pr.progress.parallel(len(last), func(i int) { pr.fillSilent(last[i], max(called[last[i].Proc.Addr], last[i].faults), pr.par.tieSD) })
 	}
 	pr.start(ip, silent)
-	rest := slices.Collect(maps.Values(silent))
-	// What faulted ran, as often as it did at least.
+	pr.lead(silent, last, pr.par.tieSD)
+	var rest []*Result
+	for _, r := range silent {
+		if r.faults > 0 { // what faulted ran, as often as it did at least
+			rest = append(rest, r)
+		}
+	}
 	pr.progress.parallel(len(rest), func(i int) { pr.fillSilent(rest[i], rest[i].faults, pr.par.tieSD) })
+}
+
+// lead fills the results of silent procedures that others lead to, which are filled, however many calls far, and takes them out of silent. sd is
+// as fillSilent has it.
+func (pr *posed) lead(silent map[image.Addr]*Result, from []*Result, sd float64) {
+	for len(from) > 0 {
+		called := map[image.Addr]float64{}
+		for _, r := range from {
+			for c, f := range r.Call {
+				if to := r.Proc.Calls[c].To; f.N > 0 && silent[to] != nil {
+					called[to] += f.N
+				}
+			}
+		}
+		from = nil
+		for _, a := range slices.Sorted(maps.Keys(called)) {
+			r := silent[a]
+			delete(silent, a)
+			pr.fillSilent(r, max(called[a], r.faults), sd)
+			from = append(from, r)
+		}
+	}
 }
 
 // start fills the results of silent procedures that every process runs once, and of those that these call: stacks were seen
 // to come from them, and so they ran. It takes them out of silent.
 func (pr *posed) start(ip *ImageProfile, silent map[image.Addr]*Result) {
-	called := map[image.Addr]float64{}
-	for a, r := range silent {
-		if ip.Image.Once(r.Proc.Index) {
-			called[a] = float64(max(1, ip.Counts.Processes))
+	var once []*Result
+	for _, a := range slices.Sorted(maps.Keys(silent)) {
+		if r := silent[a]; ip.Image.Once(r.Proc.Index) {
+			pr.fillSilent(r, float64(max(1, ip.Counts.Processes)), toldSD)
+			once = append(once, r)
 		}
 	}
-	for len(called) > 0 {
-		next := map[image.Addr]float64{}
-		for _, a := range slices.Sorted(maps.Keys(called)) {
-			r := silent[a]
-			if r == nil {
-				continue // another that runs once calls it: it has its result
-			}
-			delete(silent, a)
-			pr.fillSilent(r, called[a], toldSD)
-			for c, f := range r.Call {
-				if to := r.Proc.Calls[c].To; f.N > 0 && silent[to] != nil {
-					next[to] += f.N
-				}
-			}
-		}
-		called = next
+	for _, r := range once {
+		delete(silent, r.Proc.Addr)
 	}
+	pr.lead(silent, once, toldSD)
 }
 
 // fillSilent fills the result of a silent procedure that is called so many times; sd is the standard deviation of the logarithm of that.

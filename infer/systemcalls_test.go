@@ -7,6 +7,7 @@ import (
 
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/testdata/sets"
 )
 
 // cyclesApart of what these tests sample: a timer's at 997 Hz, 3.1 GHz.
@@ -72,6 +73,46 @@ func TestSystemCalls(t *testing.T) {
 		if !near(r.Block[0].N, r.Block[1].N, 1e-6) {
 			t.Errorf("%s: entered %.3g times, called %.3g", tt.name, r.Block[0].N, r.Block[1].N)
 		}
+	}
+}
+
+// TestFarSystemCalls: a procedure whose samples are all of signals, where system calls return, was called as often as what has none itself calls it,
+// however many calls that is from what has; of one that nothing is found to call, nothing is known: it is not 0.
+func TestFarSystemCalls(t *testing.T) {
+	mix := sets.Load(t, "../testdata/mix")
+	im, err := mix.Open(mix.Rec.Counts[0].Images[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sym := 0
+	for im.Once(sym) {
+		sym++
+	}
+	all := []*Result{newResult(graph("a4!"))}
+	all[0].BlockSamples[0], all[0].Samples = 700, 700
+	for range 4 { // the chain
+		all = append(all, systemResult(graph(wrapper), 1, 0, 0, 0, 0, 0))
+	}
+	last, alone := all[4], systemResult(graph(wrapper), 1, 9, 0, 0, 0, 0)
+	last.BlockSamples[2], last.Samples = 30, 30
+	last.system.returns(2, hit{addr: last.Proc.Blocks[1].End, n: 30})
+	all = append(all, alone)
+	for i, r := range all {
+		r.Proc.Index, r.Proc.Addr = sym, image.Addr(0x1000*(i+1))
+		if i < 4 {
+			r.Proc.Calls, r.Call = []image.Call{{To: image.Addr(0x1000 * (i + 2))}}, make([]Freq, 1)
+		}
+	}
+	pr := pose(all, testCost, timerParams(false), nil)
+	pr.run(false)
+	pr.follow(&ImageProfile{Image: im, Procs: all, Counts: &sample.ImageCounts{}})
+	for i, r := range all[:5] {
+		if n := r.Entries; n.Conf == None || !near(n.N, all[0].Entries.N, 0.5) {
+			t.Errorf("%d calls far: entered %+v, want about as often as %g", i, n, all[0].Entries.N)
+		}
+	}
+	if alone.Entries.Conf != None {
+		t.Errorf("called by nothing: entered %+v", alone.Entries)
 	}
 }
 

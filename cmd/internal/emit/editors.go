@@ -117,7 +117,11 @@ func (l *lcov) add(ip *infer.ImageProfile, r *infer.Result, lines *image.Lines) 
 	}
 	most := map[copied]float64{}
 	for b := range r.Proc.Blocks {
-		f, known := r.Block[b], r.Block[b].Conf != infer.None || r.Cold[b]
+		f := r.Block[b]
+		if r.BlockSamples[b] > 0 {
+			f.N = max(1, f.N)
+		}
+		known := r.Cold[b] || f.Conf != infer.None && f.N > 0 // where 0 is no more than less than one, it may as well have run
 		for _, in := range ip.Image.Insts(&r.Proc.Blocks[b]) {
 			frames := lines.Frames(in.Addr)
 			name := ""
@@ -148,7 +152,7 @@ func (l *lcov) add(ip *infer.ImageProfile, r *infer.Result, lines *image.Lines) 
 			if l.funcs[at] == nil {
 				l.funcs[at] = map[string]float64{}
 			}
-			l.funcs[at][lcovName(r.Proc.Name)] += r.Entries.N
+			l.funcs[at][lcovName(r.Proc.Name)] += max(r.Entries.N, float64(min(1, r.Samples)))
 		}
 	}
 }

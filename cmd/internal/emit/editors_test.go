@@ -80,6 +80,39 @@ func TestLcov(t *testing.T) {
 	}
 }
 
+// TestLcovRan: of a procedure with samples that is thought to be entered less than once, no line is said not to have run but those of cold code.
+func TestLcovRan(t *testing.T) {
+	src := mixSession(t)
+	ip, err := src.Image("mix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func() (out string, zero int) {
+		var b bytes.Buffer
+		if _, err := Lcov(&b, src, mixSource(t)); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(b.String(), "\n") {
+			if strings.HasPrefix(line, "DA:") && strings.HasSuffix(line, ",0") {
+				zero++
+			}
+		}
+		return b.String(), zero
+	}
+	_, before := lines()
+	for _, r := range ip.Procs {
+		if r.Proc.Name == "lookup" {
+			r.Entries.N = 0
+			for b := range r.Block {
+				r.Block[b].N, r.Cold[b] = 0, false
+			}
+		}
+	}
+	if out, zero := lines(); zero != before || !strings.Contains(out, "FNDA:1,lookup\n") || !strings.Contains(out, "DA:44,1\n") {
+		t.Errorf("%d lines that did not run, %d before:\n%s", zero, before, out)
+	}
+}
+
 // TestLcovRead: lcov reads the file, and counts the lines and functions that it has.
 func TestLcovRead(t *testing.T) {
 	testtool.Need(t, "lcov", "genhtml")
