@@ -25,12 +25,13 @@ type GCCOptions struct {
 // GCCStats say what WriteGCC wrote.
 type GCCStats struct {
 	Image   sample.ImageID
-	Version int // major version of the gcc that reads it
-	Procs   int // procedures that went into the profile
-	Funcs   int // functions in it: procedures of one name are one function
-	Lines   int // lines with a count, those of inlined bodies included
-	Inlined int // inlined call sites
-	Targets int // targets of indirect calls
+	Version int             // major version of the gcc that reads it
+	Made    map[int]float64 // executed instructions of what gcc made of the image, inferred, by its major version
+	Procs   int             // procedures that went into the profile
+	Funcs   int             // functions in it: procedures of one name are one function
+	Lines   int             // lines with a count, those of inlined bodies included
+	Inlined int             // inlined call sites
+	Targets int             // targets of indirect calls
 	Skipped Skipped
 
 	// Instructions that were executed, inferred: of what Skipped counts, and of the image in all.
@@ -129,12 +130,7 @@ func insteadOfGCC(u image.Unit) string {
 // gccVersion returns the major version of the gcc that made the code with the most
 // samples; 0 if gcc made none.
 func gccVersion(lines lineTable, procs []*infer.Result) int {
-	samples := map[int]uint64{}
-	for _, r := range procs {
-		if n := madeByGCC(lines.Unit(r.Proc.Addr)); n > 0 {
-			samples[n] += r.Samples
-		}
-	}
+	samples := madeBy(lines, procs, func(r *infer.Result) uint64 { return r.Samples })
 	most := 0
 	for _, n := range sortedKeys(samples, cmp.Compare) {
 		if most == 0 || samples[n] > samples[most] {
@@ -142,6 +138,17 @@ func gccVersion(lines lineTable, procs []*infer.Result) int {
 		}
 	}
 	return most
+}
+
+// madeBy returns what there is of procedures that gcc made, by its major version.
+func madeBy[N uint64 | float64](lines lineTable, procs []*infer.Result, of func(*infer.Result) N) map[int]N {
+	all := map[int]N{}
+	for _, r := range procs {
+		if n := madeByGCC(lines.Unit(r.Proc.Addr)); n > 0 {
+			all[n] += of(r)
+		}
+	}
+	return all
 }
 
 var gccProducer = regexp.MustCompile(`^GNU [^ ]+ (\d+)\.`)
@@ -191,7 +198,7 @@ func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 	if len(t.funcs) == 0 {
 		return GCCStats{}, t.skipped.empty("gcc: no function has both counts and lines")
 	}
-	st := GCCStats{Image: v.ID, Version: gcc, Procs: t.procs, Funcs: len(t.funcs), Skipped: t.skipped, Dropped: t.dropped, Executed: t.all}
+	st := GCCStats{Image: v.ID, Version: gcc, Made: madeBy(v.lines, v.Procs, (*infer.Result).Instructions), Procs: t.procs, Funcs: len(t.funcs), Skipped: t.skipped, Dropped: t.dropped, Executed: t.all}
 	for _, f := range t.funcs {
 		st.add(f)
 		if gcc < 16 {

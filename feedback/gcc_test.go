@@ -258,6 +258,10 @@ func TestGCCVersion(t *testing.T) {
 	if got := gccVersion(p, p.Procs); got != 14 {
 		t.Errorf("gcc %d, want 14", got)
 	}
+	var out bytes.Buffer
+	if st, err := writeGCC(&out, p.view, 15); err != nil || st.Version != 15 || len(st.Made) != 1 || st.Made[14] != p.Procs[0].Instructions()+p.Procs[1].Instructions() {
+		t.Errorf("%+v, %v: want all instructions by gcc 14", st, err)
+	}
 	if p.producer = "clang version 19"; gccVersion(p, p.Procs) != 0 {
 		t.Error("clang is taken for a gcc")
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
@@ -59,28 +60,10 @@ int main(int argc, char **argv) {
 	said := testtool.Output(t, dir, "./before")
 
 	im := openImage(t, filepath.Join(dir, "before"))
-	counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
-	i := counts.Image(sample.ImageID{Build: im.Build, Path: im.Path})
-	for j, s := range im.Symbols() {
-		name, _, _ := strings.Cut(s.Name, "_step")
-		if objects[name] == "" || name == "never" {
-			continue
-		}
-		p, err := im.Proc(j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for b := range p.Blocks {
-			for _, in := range im.Insts(&p.Blocks[b]) {
-				if off, ok := im.OffsetOf(in.Addr); ok {
-					counts.AddSample(i, off, 100)
-				}
-			}
-		}
-	}
-	rec := &sample.Recording{}
-	rec.Add(counts)
-	samples := testtool.Write(t, dir, "before.bfr", rec.Encode())
+	samples := testtool.Write(t, dir, "before.bfr", sampled(t, im, func(proc string) bool {
+		name, _, _ := strings.Cut(proc, "_step")
+		return objects[name] != "" && name != "never"
+	}))
 
 	prof := filepath.Join(dir, "prof")
 	build("notes", "-fprofile-use="+prof, "-Wno-missing-profile", "-ftest-coverage")
@@ -104,5 +87,62 @@ int main(int argc, char **argv) {
 	}
 	if _, err := os.Lstat(none); err == nil {
 		t.Error("nothing was to be written, and the directory was made")
+	}
+}
+
+// sampled is a recording with samples of each instruction of the procedures of an image that are asked for.
+func sampled(t *testing.T, im *image.Image, want func(proc string) bool) []byte {
+	t.Helper()
+	counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	i := counts.Image(sample.ImageID{Build: im.Build, Path: im.Path})
+	for j, s := range im.Symbols() {
+		if !want(s.Name) {
+			continue
+		}
+		p, err := im.Proc(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for b := range p.Blocks {
+			for _, in := range im.Insts(&p.Blocks[b]) {
+				if off, ok := im.OffsetOf(in.Addr); ok {
+					counts.AddSample(i, off, 100)
+				}
+			}
+		}
+	}
+	rec := &sample.Recording{}
+	rec.Add(counts)
+	return rec.Encode()
+}
+
+// TestGCCVersion: a profile is for the gcc that built what was recorded, and one for another says so.
+func TestGCCVersion(t *testing.T) {
+	dir := t.TempDir()
+	testtool.Write(t, dir, "app.c", `
+static int __attribute__((noinline)) step(unsigned x) { return x % 7 == 3 ? x * 2 : x ^ 5; }
+int main(void) { unsigned s = 0; for (unsigned i = 0; i < 1000; i++) s += step(i + s); return s == 1; }
+`)
+	testtool.Run(t, dir, "gcc", "-O2", "-g", "-Wl,--build-id", "-o", "app", "app.c")
+	im := openImage(t, filepath.Join(dir, "app"))
+	samples := testtool.Write(t, dir, "app.bfr", sampled(t, im, func(proc string) bool { return proc == "step" || proc == "main" }))
+	installed, _, _ := strings.Cut(strings.TrimSpace(testtool.Run(t, dir, "gcc", "-dumpversion")), ".")
+	other := "14"
+	if installed == other {
+		other = "15"
+	}
+	emit := func(flags ...string) string {
+		code, _, errs := runCLI(t, append([]string{"emit", "gcc", samples, "-o", filepath.Join(dir, "app.afdo")}, flags...)...)
+		if code != 0 {
+			t.Errorf("%q: exit code %d: %s", flags, code, errs)
+		}
+		return errs
+	}
+	if said := emit(); !strings.Contains(said, "for gcc "+installed) || strings.Contains(said, " built ") {
+		t.Errorf("for the gcc that built the program: %s", said)
+	}
+	want := "gcc " + installed + " built 100.0% of what ran of " + im.Path + ", and the profile is for gcc " + other
+	if said := emit("--gcc-version", other); strings.Count(said, want) != 1 || !strings.Contains(said, "record what gcc "+other+" has built") {
+		t.Errorf("for another gcc: %s, want %q once", said, want)
 	}
 }
