@@ -38,9 +38,9 @@ const (
 	besideVar = 4
 )
 
-// heldUp reports whether samples are of a timer's interrupts. Those of signals have the same name, but no processor (sample.ReadPprof).
+// heldUp reports whether samples are of a timer's interrupts.
 func heldUp(cs []*sample.Counts) bool {
-	return !slices.ContainsFunc(cs, func(c *sample.Counts) bool { return c.CPU.Arch == "" || !c.Event.OfTimer() })
+	return !slices.ContainsFunc(cs, func(c *sample.Counts) bool { return !c.OfInterrupts() })
 }
 
 // returnsHold is for how many cycles a system call holds up interrupts as it returns: what the recordings measured, or

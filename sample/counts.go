@@ -25,6 +25,11 @@ func NewCounts(cpu CPU, ev Event) *Counts {
 	}
 }
 
+// OfInterrupts reports whether samples were taken by a timer's interrupts, and in the kernel too unless that was left out. Samples that a program takes
+// of itself by signals, as those of runtime/pprof, have the event of the same name, but no processor: of a system call they are where it returns,
+// and so are those of ptrace.
+func (c *Counts) OfInterrupts() bool { return c.CPU.Arch != "" && c.Event.OfTimer() }
+
 // Key is what images are told apart by: the build ID, or the path for want of one.
 // Images of equal keys are one image.
 func (id ImageID) Key() ImageID {

@@ -184,12 +184,11 @@ func NewWork(before, after Side, done [2]float64) (*Work, error) {
 	return w, nil
 }
 
-// UserOnly reports whether samples are of the time in user code alone: those of a timer of the kernel's, whose interrupts are taken in the kernel
-// too, of which there are none. Samples that a program takes of itself by signals, as those of pprof are, name the call that was under way in the
-// kernel, and so do those of ptrace: they are of both. Profiles of pprof know no processor, and call CPU time what a timer's is called.
+// UserOnly reports whether samples are of the time in user code alone: those of a timer's interrupts, none of which is in the kernel. Those of
+// signals and of ptrace are of both.
 func UserOnly(cs []*sample.Counts) bool {
 	return len(cs) > 0 && !slices.ContainsFunc(cs, func(c *sample.Counts) bool {
-		return !c.Event.OfTimer() || c.CPU == (sample.CPU{}) || c.Lost[sample.LostKernel] > 0 ||
+		return !c.OfInterrupts() || c.Lost[sample.LostKernel] > 0 ||
 			slices.ContainsFunc(c.Images, func(ic *sample.ImageCounts) bool { return ic.ID.OfKernel() && ic.Samples() > 0 })
 	})
 }

@@ -334,16 +334,18 @@ func Named(want string, n int, id func(i int) sample.ImageID, found func(i int) 
 type wanted struct {
 	name  string
 	build sample.BuildID // of the file at that path; 0 if there is none
-	full  string         // its path in full, or the name if nothing lies there that has no build ID
+	full  string         // its path in full, or the name if what lies there has a build ID
+	gone  bool           // nothing lies there
 }
 
 func newWanted(name string) wanted {
 	build, _ := image.ReadBuildID(name)
 	full, err := filepath.Abs(name)
-	if _, none := os.Stat(name); !build.IsZero() || err != nil || none != nil {
+	if !build.IsZero() || err != nil {
 		full = name
 	}
-	return wanted{name, build, full}
+	_, none := os.Stat(name)
+	return wanted{name, build, full, none != nil}
 }
 
 // among is Named.
@@ -352,10 +354,10 @@ func (w *wanted) among(n int, id func(i int) sample.ImageID, found func(i int) s
 	for _, means := range []func(i int) bool{
 		func(i int) bool { return here && id(i).Build == w.build },
 		func(i int) bool { return id(i).Path == w.name },
-		func(i int) bool { return id(i).Path == w.full && id(i).Build.IsZero() },
+		func(i int) bool { return id(i).Path == w.full && (w.gone || id(i).Build.IsZero()) },
 		func(i int) bool { return id(i).Build.String() == w.name },
 		func(i int) bool { return here && found != nil && id(i).Build.IsZero() && found(i) == w.build },
-		func(i int) bool { return !here && filepath.Base(id(i).Path) == w.name },
+		func(i int) bool { return !here && fileName(id(i)) == w.name },
 	} {
 		for i := range n {
 			if means(i) {
