@@ -38,7 +38,7 @@ func (c *cli) diffFlags() diffFlags {
 
 // diffRecordings compares two recordings.
 func (c *cli) diffRecordings(before, after string, flags diffFlags, format *flagset.Choice) error {
-	if err := c.selects([]string{before, after}); err != nil {
+	if err := errors.Join(c.selects([]string{before, after}), input.Sampled(flags.opt.Infer.Event)); err != nil {
 		return err
 	}
 	var sides [2]*input.Session

@@ -63,6 +63,13 @@ func TestOffCPUNotInferred(t *testing.T) {
 			}
 		}
 	}
+	for _, args := range [][]string{{"diff", with, with, "--units=4,4"}, {"verdict", with, with, "--units=4,4"}, {"stats", with, with}} {
+		for _, event := range []string{"off-cpu", "off-cpu:runnable", "wall"} {
+			if code, _, errs := runCLI(t, append(args, "--event", event)...); code != exitUsage || !strings.Contains(errs, "each wait is counted") {
+				t.Errorf("%s --event %s: exit code %d: %s", args, event, code, errs)
+			}
+		}
+	}
 	for _, args := range [][]string{{"prof"}, {"images"}, {"topstalls"}, {"list", callee}} {
 		if a, b := must(t, append(args, plain)...), must(t, append(args, with)...); a != b {
 			t.Errorf("%s: time off the processor changes it:\n%s\n%s", args, a, b)

@@ -71,7 +71,7 @@ func runStats(c *cli, args []string) error {
 	if *epochs && !slices.ContainsFunc(fs.Args(), input.MayBeStore) {
 		return c.usage(fs.Refuse("none of the sources is a store", "epochs"))
 	}
-	if err := c.selects(fs.Args()); err != nil {
+	if err := errors.Join(c.selects(fs.Args()), input.Sampled(*event)); err != nil {
 		return err
 	}
 	src, err := input.New(*opt)

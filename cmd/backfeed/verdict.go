@@ -7,6 +7,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/verdict"
 	"backfeed/infer/compare"
@@ -83,7 +84,7 @@ func runVerdict(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	if err := errors.Join(r.Choose(fs.Args()), c.selects(fs.Args())); err != nil {
+	if err := errors.Join(r.Choose(fs.Args()), c.selects(fs.Args()), input.Sampled(r.Event)); err != nil {
 		return c.usage(err)
 	}
 	switch are, err := verdict.AreBenchmarks(r.Paths()); {

@@ -36,6 +36,15 @@ func Alike(sets []*compare.Set, event string, notify report.Notify, known func(s
 	return ev, fail.Wrap(fail.Nothing, err)
 }
 
+// Sampled refuses events that are not of samples: what chance makes of these, by which recordings are compared, explains nothing of waits, each of
+// which is counted.
+func Sampled(event string) error {
+	if sample.IsOff(event) {
+		return fail.Errorf(fail.Usage, "--event %s: recordings are compared by what chance makes of samples, and each wait is counted: leave the event out; prof, report and serve show it", event)
+	}
+	return nil
+}
+
 // InferAlike infers what ran of sessions that are compared: from samples of one event, and of what all of them have.
 func InferAlike(ctx context.Context, event string, sessions ...*Session) error {
 	var sets []*compare.Set
