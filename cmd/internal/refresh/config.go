@@ -239,6 +239,12 @@ func outputOf(n *yaml.Node) (o Output, err error) {
 			return section.String(&o.Path)(n)
 		}
 	}
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if key := n.Content[i]; key.Value == "gcda" {
+			return o, fmt.Errorf("line %d: gcda: gcc's counters are no output, as they are for one source, directory and gcc, and the next edit makes them errors: "+
+				"`backfeed emit gcda` makes them in the build that reads them (`backfeed help c`), and gcc is an output that outlasts edits", key.Line)
+		}
+	}
 	if err := section.Fields(n, keys); err != nil {
 		return o, err
 	}

@@ -92,6 +92,7 @@ func TestParseRefuses(t *testing.T) {
 		{target("      outputs: {layout: p, for: mold}"), "lld, gold"},
 		{target("      outputs: {propeller: p}"), "wants ld"},
 		{target("      outputs: {gcc: p, gcc-version: 9}"), "12 or later"},
+		{target("      outputs: {notes: ., gcda: p}"), "line 6: gcda: gcc's counters are no output"},
 		{target("      outputs: {llvm: '{hash}/p'}"), "last element"},
 		{target("      outputs: [{go: p}, {llvm: ./p}]"), "an output of a, too"},
 		{target("      outputs: {go: backfeed.lock}"), "the lock"},
