@@ -267,6 +267,10 @@ func countsByAddr(im *image.Image, counts map[sample.Offset]uint64) []hit {
 	return all
 }
 
+// maxOtherWays is the share of a procedure's samples in blocks that another run did not execute, above which that run tells nothing
+// of what does not run in it: it had other inputs. A longer run has some samples in what seldom runs.
+const maxOtherWays = 0.01
+
 // scaleRounds is how often a scale is fitted anew. It doubles with each at first, and
 // stands still when the blocks are the right ones.
 const scaleRounds = 30
@@ -276,22 +280,28 @@ const scaleRounds = 30
 func (pr *posed) count(prof *Profile, x *exactCounts) {
 	var fit scaleFit
 	type seen struct {
+		r *Result
 		q *problem
 		o observation
 	}
-	var all []seen
-	ran := map[*Result]bool{}
+	var all, none []seen
+	ran, astray := map[*Result]bool{}, map[*Result]float64{} // and samples where the other run never was
 	for _, ip := range prof.Images {
 		for _, c := range x.blocks(ip) {
-			if q := pr.of[c.r]; q != nil {
-				o, _ := Known{N: c.n, RelSD: countedSD}.executions(c.block)
-				o.real = false
-				all = append(all, seen{q, o})
-				if c.n > 0 {
-					fit.add(q, o)
-					ran[c.r] = true
-				}
+			q := pr.of[c.r]
+			if q == nil {
+				continue
 			}
+			o, _ := Known{N: c.n, RelSD: countedSD}.executions(c.block)
+			o.real = false
+			if c.n == 0 {
+				none = append(none, seen{c.r, q, o})
+				astray[c.r] += q.samples[c.block]
+				continue
+			}
+			all = append(all, seen{c.r, q, o})
+			fit.add(q, o)
+			ran[c.r] = true
 		}
 	}
 	s, ok := fit.scale()
@@ -313,6 +323,13 @@ func (pr *posed) count(prof *Profile, x *exactCounts) {
 	}
 	for _, c := range all {
 		c.o.logN += math.Log(s)
+		c.q.known = append(c.q.known, c.o)
+	}
+	for _, c := range none {
+		if c.q.samples[c.o.block] > 0 || astray[c.r] > maxOtherWays*float64(c.r.Samples) {
+			continue // it ran, or the other run went other ways
+		}
+		c.o.sd = max(c.o.sd, math.Log1p(s)) // one execution there would be so many here
 		c.q.known = append(c.q.known, c.o)
 	}
 	var samples uint64

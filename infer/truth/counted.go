@@ -14,7 +14,7 @@ import (
 
 // A Counting says what became of exact counts that were put to places of an image.
 type Counting struct {
-	Places  int    // that got a count: one instruction of each block
+	Places  int    // that got a count above 0: one instruction of each block
 	Uneven  int    // blocks that got none, because their instructions did not run equally often
 	Total   uint64 // executions of instructions
 	Outside uint64 // of them, those in no procedure
@@ -68,9 +68,9 @@ func addCounts[K comparable](to, from map[K]uint64) error {
 	return nil
 }
 
-// Counted returns the executions of im's blocks, each at the first of its instructions
-// but for string instructions: callgrind counts these by their repetitions. It is an
-// error if im cannot be what was counted.
+// Counted returns the executions of the blocks of procedures that ran, each at the first of its instructions
+// but for string instructions: callgrind counts these by their repetitions. A count of 0 says that a block did
+// not run, which callgrind says by leaving it out. It is an error if im cannot be what was counted.
 func (it *Image) Counted(im *image.Image) (map[sample.Offset]uint64, Counting, error) {
 	at := map[sample.Offset]uint64{}
 	var uneven, places int
@@ -80,9 +80,11 @@ func (it *Image) Counted(im *image.Image) (map[sample.Offset]uint64, Counting, e
 		switch {
 		case !even:
 			uneven++
-		case ok && executions > 0:
+		case ok && a != 0:
 			at[off] = executions
-			places++
+			if executions > 0 {
+				places++
+			}
 		}
 	})
 	rep.Uneven, rep.Places = uneven, places

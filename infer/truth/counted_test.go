@@ -14,8 +14,8 @@ import (
 	"backfeed/sample"
 )
 
-// TestCounted puts the exact counts of testdata/mix to its blocks: one place in each
-// that ran, with the count of all its instructions.
+// TestCounted puts the exact counts of testdata/mix to the blocks of procedures that ran: one place in each, with the count
+// of all its instructions.
 func TestCounted(t *testing.T) {
 	im, err := image.Open("../../testdata/mix/mix", image.Options{})
 	if err != nil {
@@ -25,11 +25,14 @@ func TestCounted(t *testing.T) {
 	truth := load(t, "../../testdata/mix/truth.json.gz")
 	it := truth.Images["/opt/mix/mix"]
 	at, rep, err := it.Counted(im)
-	if err != nil || rep.Places != len(at) || rep.Places < 100 || rep.Uneven > 5 || rep.Outside+rep.Astray > 0 || rep.Total != it.Total() {
+	if err != nil || rep.Places < 100 || len(at) <= rep.Places || rep.Uneven > 5 || rep.Outside+rep.Astray > 0 || rep.Total != it.Total() {
 		t.Fatalf("%d places, %+v, %v", len(at), rep, err)
 	}
-	seen := map[image.Addr]bool{} // starts of blocks
+	seen, ran := map[image.Addr]bool{}, 0 // starts of blocks
 	for off, n := range at {
+		if n > 0 {
+			ran++
+		}
 		a, ok := im.AddrOf(off)
 		p, err := im.Proc(im.Find(a))
 		if !ok || err != nil {
@@ -45,6 +48,9 @@ func TestCounted(t *testing.T) {
 				t.Errorf("%#x ran %d times, its block %d", in.Addr, k, n)
 			}
 		}
+	}
+	if ran != rep.Places {
+		t.Errorf("%d places with a count above 0, %d are said to be", ran, rep.Places)
 	}
 	// One byte further on, next to nothing is at an instruction; far away, nothing at all.
 	for _, by := range []image.Addr{1, 1 << 30} {
