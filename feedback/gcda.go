@@ -172,11 +172,13 @@ type blockLine struct {
 type copyOf struct {
 	at     map[position]map[image.Addr]float64 // executions of the blocks of code that have the line
 	does   map[position]map[image.Addr]bool    // blocks in which an instruction of the line does more than fetch a value
-	chosen map[position]map[image.Addr]bool    // blocks in which an instruction of the line chooses
+	acts   map[position]map[image.Addr]bool    // blocks in which an instruction of the line does more than go on elsewhere
+	chosen map[position]map[image.Addr]float64 // executions of the blocks in which an instruction of the line chooses
 	paths  map[position][]int                  // of these and of the calls around: the lines of calls, outermost first, and the line
 	calls  map[position]map[string]float64     // executions of calls, by the name of what is called
 	sites  map[sourceLine]bool                 // of calls that were inlined after notes were made
 	made   map[madeCall]float64                // how often these were made, as far as they are in calls
+	enters float64                             // how often control came to the code, if that is out of line; -1 where that is not known
 
 	// Of one that was inlined into others after notes were made: what is called there, where that is in these, and how deep they are.
 	name    string
@@ -206,8 +208,8 @@ func (c caller) told(site position) bool {
 }
 
 func newCopy() *copyOf {
-	return &copyOf{at: map[position]map[image.Addr]float64{}, does: map[position]map[image.Addr]bool{}, chosen: map[position]map[image.Addr]bool{}, paths: map[position][]int{},
-		calls: map[position]map[string]float64{}, sites: map[sourceLine]bool{}, made: map[madeCall]float64{}}
+	return &copyOf{at: map[position]map[image.Addr]float64{}, does: map[position]map[image.Addr]bool{}, acts: map[position]map[image.Addr]bool{}, chosen: map[position]map[image.Addr]float64{}, paths: map[position][]int{},
+		calls: map[position]map[string]float64{}, sites: map[sourceLine]bool{}, made: map[madeCall]float64{}, enters: -1}
 }
 
 // called adds n executions of a call.
@@ -237,13 +239,17 @@ type position struct {
 // replaced reports whether some block has of a line nothing but a choice. A branch was made into it, and how often its side ran, nobody
 // knows: what else has the line is there for another, as where gcc computes a sum that several sides need in each of them, by the
 // line of one.
-func (of *copyOf) replaced(at position) bool {
-	for b := range of.chosen[at] {
+func (of *copyOf) replaced(at position) bool { return of.choices(at) >= 0 }
+
+// choices returns the most executions of a block that has of a line nothing but a choice; -1 if there is none.
+func (of *copyOf) choices(at position) float64 {
+	most := -1.0
+	for b, n := range of.chosen[at] {
 		if _, more := of.at[at][b]; !more {
-			return true
+			most = max(most, n)
 		}
 	}
-	return false
+	return most
 }
 
 func newArchive(notes []*gcov.Notes) *archive {
@@ -364,7 +370,7 @@ func (a *archive) proc(v *view, r *infer.Result) {
 			if chooses(v.code, insts[k:]) { // whether the line of an assignment ran, nobody knows
 				if in.Class&image.Compare == 0 && len(frames) > 0 {
 					chose = frames[0]
-					a.choice(object, piece, frames, b.Start)
+					a.choice(object, piece, frames, b.Start, r.Block[i].N)
 				}
 				continue
 			}
@@ -375,10 +381,22 @@ func (a *archive) proc(v *view, r *infer.Result) {
 				a.skip(SkipNoInstLine, r.Block[i].N)
 				continue
 			}
-			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, sampled, fetches(v.code, in)) && !a.braces(object, frames[0]) {
+			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, sampled, fetches(v.code, in), goesOn(r.Proc, in)) && !a.braces(object, frames[0]) {
 				a.skip(SkipNoNotes, r.Block[i].N)
 			}
 		}
+	}
+	a.entered(v, r, object, piece)
+}
+
+// entered adds how often a procedure was entered, of a function that has code of its own in it.
+func (a *archive) entered(v *view, r *infer.Result, object, piece string) {
+	frames := framesOf(v, r.Proc.Addr)
+	if len(frames) == 0 || r.Entries.Conf == infer.None || isPart(r.Proc.Name) {
+		return
+	}
+	for _, c := range a.graphs(object, image.SourceName(frames[len(frames)-1].Func), func(c *chart) bool { return c.copies[piece] != nil }) {
+		c.copies[piece].enters = r.Entries.N
 	}
 }
 
@@ -416,34 +434,47 @@ func fetches(c code, in image.Inst) bool {
 	return false
 }
 
+// goesOn reports whether an instruction of a procedure does nothing but have control go on elsewhere in it.
+func goesOn(p *image.Proc, in image.Inst) bool {
+	return in.Class&image.Jump != 0 && p.Addr <= in.Target && in.Target < p.Addr+image.Addr(p.Size)
+}
+
 // inst adds that an instruction of a block of an object's code ran n times, whether that block has samples, and whether the instruction does no
-// more than fetch a value.
-func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, sampled, fetches bool) bool {
+// more than fetch a value, or than go on elsewhere.
+func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, sampled, fetches, goesOn bool) bool {
 	at, of := a.copiesOf(object, piece, frames)
 	for _, c := range of {
+		if !goesOn {
+			mark(c.acts, at, block)
+		}
 		if c.at[at] == nil {
 			c.at[at] = map[image.Addr]float64{}
 		}
 		c.at[at][block] = n
 		c.sampled = c.sampled || sampled
 		if !fetches {
-			if c.does[at] == nil {
-				c.does[at] = map[image.Addr]bool{}
-			}
-			c.does[at][block] = true
+			mark(c.does, at, block)
 		}
 	}
 	return len(of) > 0
 }
 
-// choice adds that an instruction of a block of an object's code chooses.
-func (a *archive) choice(object, piece string, frames []image.Frame, block image.Addr) {
+// mark adds a block to those of a place.
+func mark(blocks map[position]map[image.Addr]bool, at position, block image.Addr) {
+	if blocks[at] == nil {
+		blocks[at] = map[image.Addr]bool{}
+	}
+	blocks[at][block] = true
+}
+
+// choice adds that an instruction of a block of an object's code, which ran n times, chooses.
+func (a *archive) choice(object, piece string, frames []image.Frame, block image.Addr, n float64) {
 	at, of := a.copiesOf(object, piece, frames)
 	for _, c := range of {
 		if c.chosen[at] == nil {
-			c.chosen[at] = map[image.Addr]bool{}
+			c.chosen[at] = map[image.Addr]float64{}
 		}
-		c.chosen[at][block] = true
+		c.chosen[at][block] = n
 	}
 }
 
@@ -650,7 +681,8 @@ func (c *chart) edges() []infer.GraphEdge {
 	for _, of := range c.copies {
 		for at, blocks := range of.at {
 			for k := range blocks { // a choice is in place of some lines
-				wrote[at.line] = wrote[at.line] || !of.chosen[at][k]
+				_, chosen := of.chosen[at][k]
+				wrote[at.line] = wrote[at.line] || !chosen
 			}
 		}
 		maps.Copy(wrote, of.sites)
@@ -735,9 +767,17 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, cold float64) (arcs []float64, e
 		if len(blocks[at]) == 1 && of.replaced(at) {
 			continue
 		}
+		if of.enters >= 0 && c.opens(at, blocks[at]) {
+			seen[blocks[at][0]] = append(seen[blocks[at][0]], of.enters)
+			most = max(most, of.enters)
+			continue
+		}
 		for _, k := range sortedKeys(of.at[at], cmp.Compare) {
 			most = max(most, of.at[at][k])
-			if len(blocks[at]) == 1 && (of.chosen[at][k] || len(of.does[at]) > 0 && !of.does[at][k]) {
+			if len(blocks[at]) == 1 && !of.acts[at][k] && c.branches(blocks[at][0]) {
+				continue
+			}
+			if _, chosen := of.chosen[at][k]; len(blocks[at]) == 1 && (chosen || len(of.does[at]) > 0 && !of.does[at][k]) {
 				continue
 			}
 			counts[at] = append(counts[at], of.at[at][k])
@@ -787,7 +827,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, cold float64) (arcs []float64, e
 				left, how = left-costs, assign
 			}
 			for i, k := range how(bs, n, counts[at], most/1000) {
-				if k >= 0 {
+				if k >= 0 && (counts[at][k] >= of.choices(at) || c.branches(bs[i])) {
 					told[bs[i]] = append(told[bs[i]], counts[at][k])
 				}
 			}
@@ -807,12 +847,31 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, cold float64) (arcs []float64, e
 	return f.Edges(), entered, ok
 }
 
+// branches reports whether a block has several sides. What was decided on the way to it, gcc does not test again there: it has that path go
+// round it, and the line may be left with what jumps there, where it was not decided, or is again.
+func (c *chart) branches(block int) bool {
+	sides := 0
+	for _, a := range c.fn.Arcs {
+		if a.From == block && a.Flags&gcov.Fake == 0 {
+			sides++
+		}
+	}
+	return sides > 1
+}
+
 // computed reports whether control comes to blocks by computed gotos, as in an interpreter. There, what never ran has to be told from what
 // hardly did: gcc has only code of no execution at all for cold (probably_never_executed in predict.cc), moves that away, and does not
 // join the ends of blocks across (try_crossjump_bb in cfgcleanup.cc). With a little in each handler, it joined their jumps. In
 // others, rare code is better off with its few executions: of zstd, samples took off 42 instead of 49 % of what counters do without.
 func (c *chart) computed() bool {
 	return slices.ContainsFunc(c.fn.Arcs, func(a gcov.Arc) bool { return a.From == gcov.Entry && a.Flags&gcov.Fake != 0 })
+}
+
+// opens reports whether a line is that on which the function begins, and of its first block alone. Instructions of it save registers, which is where these are
+// needed, and may never run.
+func (c *chart) opens(at position, blocks []int) bool {
+	return at.within == "" && len(blocks) == 1 && at.line == (sourceLine{filepath.Base(c.fn.Source), c.fn.StartLine}) &&
+		c.begins(func(b int) bool { return b == blocks[0] }) >= 0
 }
 
 // begins returns the first block which runs each time that the function is entered, and no other time, and is asked for; -1 if there is none.

@@ -125,6 +125,26 @@ func TestGCDA(t *testing.T) {
 			notes: []string{"func f 7\n0>2 2>3 2>4 3>5 3>6 5>6 4>6 6>1\n2: 11\n3: 15\n4: 13\n5: 12\n6: 14"}, want: []string{"100 40 60 20 20 20 60 100"},
 		},
 		{
+			name:  "where some code of a line has a choice alone, what runs less often of it does not tell of the side",
+			text:  "proc f@10 x1000\nblock x600\nf:11\nf:12 compares\nblock x0\nf:12 computes\nblock x400\nf:12 chooses\nblock x1000\nf:13",
+			notes: []string{"func f 6\n0>2 2>3 3>4 3>5 4>5 5>1\n2: 11\n3: 12\n4: 12\n5: 13"}, want: []string{"1000 1000 500 500 500 1000"},
+		},
+		{
+			name:  "a condition that is decided where control comes from is not tested: what is left of it may be a jump",
+			text:  "proc f@10 x10\nblock x10\nf:11\nblock x1000\nf:13\nblock x0\nf:12 jumps\nblock x10\nf:14",
+			notes: []string{"func f 6\n0>2 2>3 3>4 3>5 4>3 5>1\n2: 11\n3: 12\n4: 13\n5: 14"}, want: []string{"10 10 1000 10 1000 10"},
+		},
+		{
+			name:  "a jump that does not follow a condition ran as often as its line",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x5\nf:12 jumps\nblock x95\nf:13",
+			notes: []string{"func f 5\n0>2 2>3 2>4 3>1 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 5 95 5 95"},
+		},
+		{
+			name:  "registers are saved on the line on which a function begins, and where they are needed: it is entered as often as its code",
+			text:  "proc f@9 x1000\nblock x1000\nf:11\nblock x2\nf:9\nf:12\nblock x2\nf:11",
+			notes: []string{"func f 7 9 20\n0>2 2>3 2>4 3>1 4>5 4>6 5>1 6>1\n2: 9\n3: 12\n4: 11\n5: 11\n6: 14"}, want: []string{"1000 2 998 2 2 996 2 996"},
+		},
+		{
 			name:  "but for code of the line that has no choice",
 			text:  "proc f@10 x100\nblock x100\nf:11\nf:12\nf:12 chooses\nblock x70\nf:12\nblock x100\nf:13",
 			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 70 30 70 100"},

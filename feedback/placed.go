@@ -73,6 +73,7 @@ func (c *chart) placed(of *copyOf) (*copyOf, map[position][]int) {
 // together returns the copy without the calls around.
 func (of *copyOf) together() *copyOf {
 	whole := newCopy()
+	whole.enters = of.enters
 	for at, blocks := range of.at {
 		at.within = ""
 		if whole.at[at] == nil {
@@ -82,17 +83,21 @@ func (of *copyOf) together() *copyOf {
 			whole.at[at][b] = max(whole.at[at][b], n)
 		}
 	}
-	for at, blocks := range of.does {
-		at.within = ""
-		if whole.does[at] == nil {
-			whole.does[at] = map[image.Addr]bool{}
+	for _, marks := range []struct {
+		from, to map[position]map[image.Addr]bool
+	}{{of.does, whole.does}, {of.acts, whole.acts}} {
+		for at, blocks := range marks.from {
+			at.within = ""
+			if marks.to[at] == nil {
+				marks.to[at] = map[image.Addr]bool{}
+			}
+			maps.Copy(marks.to[at], blocks)
 		}
-		maps.Copy(whole.does[at], blocks)
 	}
 	for at, blocks := range of.chosen {
 		at.within = ""
 		if whole.chosen[at] == nil {
-			whole.chosen[at] = map[image.Addr]bool{}
+			whole.chosen[at] = map[image.Addr]float64{}
 		}
 		maps.Copy(whole.chosen[at], blocks)
 	}

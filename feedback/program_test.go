@@ -153,8 +153,8 @@ func (p *program) inst(f []string) error {
 			r.Call = append(r.Call, freq(f[i+3:]))
 		case w == "compares":
 			in.Class |= image.Compare
-		case w == "jumps":
-			in.Class |= image.Jump
+		case w == "jumps": // within the procedure
+			in.Class, in.Target = in.Class|image.Jump, r.Proc.Addr
 		case w == "chooses", w == "computes":
 			o := p.operands[p.next]
 			o.Op = map[string]image.Op{"chooses": image.OpSelect, "computes": image.OpALU}[w]
