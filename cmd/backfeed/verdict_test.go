@@ -63,7 +63,14 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s\n%s", args, code, errs, out)
 		}
 	}
-	out := must(t, "verdict", files[0][0], files[1][0], symfs, "--units=5000,5000", "--fail-on=any", "--predicted=-3%")
+	// The epoch that a deployment falls into is of neither side.
+	_, out, errs := runCLI(t, "verdict", db, symfs, "--deploy", "2026-11-25T16:20:00Z", "--units", om, "--counter", "requests_total", "--format=json")
+	var amid report.Deployed
+	if err := json.Unmarshal([]byte(out), &amid); err != nil || amid.Sides[0].Recordings != 8 || amid.Sides[1].Recordings != 7 ||
+		strings.Count(errs, "the epoch from 2026-11-25T16:00:00Z to 2026-11-25T17:00:00Z is of before and after the deployment") != 1 {
+		t.Errorf("%v: %+v: %s", err, amid.Sides, errs)
+	}
+	out = must(t, "verdict", files[0][0], files[1][0], symfs, "--units=5000,5000", "--fail-on=any", "--predicted=-3%")
 	for _, want := range []string{"so nothing is claimed", "interval of sampling alone", "Predicted: 3.0 % less, which is outside the interval", "same build"} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("one recording each: want %q:\n%s", want, out)

@@ -255,6 +255,7 @@ func TellAlone(sets []*compare.Set, names map[sample.ImageID]string, notify repo
 		}
 	}
 	var says []string
+	most, of := 0.0, 0 // the largest share, and whose it is
 	for i, s := range sets {
 		alone, lacks := 0.0, map[string]bool{}
 		for name, n := range by[i] {
@@ -271,10 +272,16 @@ func TellAlone(sets []*compare.Set, names map[sample.ImageID]string, notify repo
 		if alone >= muchAlone*all[i] && alone > 0 {
 			says = append(says, fmt.Sprintf("%s of the samples of %s are of images that %s has none of",
 				report.Share(uint64(math.Round(alone)), uint64(all[i])), s.Name, few(slices.Sorted(maps.Keys(lacks)))))
+			if alone/all[i] > most {
+				most, of = alone/all[i], i
+			}
 		}
 	}
-	if len(says) > 0 {
-		notify.Warn("%s: shares are of all samples of a recording, and those of what both have differ for that, too", few(says))
+	const why = "shares are of all samples of a recording, and those of what both have differ for that, too"
+	if len(says) > 2 { // as of the epochs of a store, each of which has what others have not
+		notify.Warn("in %d of %d recordings, much is of images that another has no sample of, most in %s, %s of the samples: %s", len(says), len(sets), sets[of].Name, report.Percent(most), why)
+	} else if len(says) > 0 {
+		notify.Warn("%s: %s", few(says), why)
 	}
 }
 

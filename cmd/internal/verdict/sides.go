@@ -133,7 +133,16 @@ func (s *side) read(ctx context.Context, opt *Request) (err error) {
 	if err != nil {
 		return err
 	}
+	mixed := func(set *compare.Set) bool { return set.Epoch != nil && amid(opt.Deploy, set.Epoch) }
+	for _, set := range sets {
+		if mixed(set) && s.Name == opt.Sides[0].Name { // once, for both sides
+			s.src.Notify().Warn("the epoch from %s to %s is of before and after the deployment: it is left out", set.Epoch.From().Format(time.RFC3339), set.Epoch.To().Format(time.RFC3339))
+		}
+	}
 	for i, set := range sets {
+		if mixed(set) {
+			continue
+		}
 		ran, err := s.executions(set)
 		if err != nil {
 			return err
@@ -155,6 +164,11 @@ func (s *side) read(ctx context.Context, opt *Request) (err error) {
 		return fail.Errorf(fail.Nothing, "verdict: %s: no samples%s in %s", s.Name, s.chosen(opt.Image), strings.Join(s.Paths, ", "))
 	}
 	return nil
+}
+
+// amid reports whether a time, if there is one, lies in an epoch, so that this is of before and after it.
+func amid(at time.Time, e *sample.Epoch) bool {
+	return !at.IsZero() && e.From().Before(at) && at.Before(e.To())
 }
 
 // chosen says what was looked for.
