@@ -95,8 +95,10 @@ func Seconds(s float64) string {
 		return Count(s) + " s"
 	case round3(s) >= 1e-3:
 		return Count(s*1e3) + " ms"
+	case round3(s) >= 1e-6:
+		return Count(s*1e6) + " us"
 	}
-	return Count(s*1e6) + " us"
+	return Count(s*1e9) + " ns"
 }
 
 // Amount prints so many samples of an event: of time off the processor, the time that they are.

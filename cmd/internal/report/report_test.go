@@ -24,6 +24,14 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{0: "0 s", 62: "62 s", 0.9999: "1 s", 0.0445: "44.5 ms", 0.99e-3: "990 us", 1.67e-6: "1.67 us", 0.93e-6: "930 ns", 3.1e-10: "0.31 ns"} {
+		if got := Seconds(s); got != want {
+			t.Errorf("%g s is %s, want %s", s, got, want)
+		}
+	}
+}
+
 func TestPercent(t *testing.T) {
 	for _, tt := range []struct {
 		share float64
