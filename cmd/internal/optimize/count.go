@@ -89,7 +89,7 @@ func failed(dir string) string {
 }
 
 // withoutDebug puts a program without debug information beside it, which valgrind reads some of: 3.19 not that of DWARF 5 or of links
-// with relocations. Where there is nothing to strip by, it is the program itself; as it is of llvm-bolt, which objcopy breaks.
+// with relocations. rustc has code refer to one section of it. Where there is nothing to strip by, it is the program itself; as it is of llvm-bolt, which objcopy breaks.
 func withoutDebug(ctx context.Context, binary string) (string, error) {
 	im, err := image.Open(binary, image.Options{})
 	if err != nil {
@@ -104,7 +104,7 @@ func withoutDebug(ctx context.Context, binary string) (string, error) {
 		return binary, nil
 	}
 	stripped := binary + ".counted"
-	_, err = command{what: "objcopy", tool: true, text: strings.Join([]string{prose.ShellWord(tool), "-g", prose.ShellWord(binary), prose.ShellWord(stripped)}, " ")}.run(ctx)
+	_, err = command{what: "objcopy", tool: true, text: strings.Join([]string{prose.ShellWord(tool), "-g", "--keep-section=.debug_gdb_scripts", prose.ShellWord(binary), prose.ShellWord(stripped)}, " ")}.run(ctx)
 	return stripped, err
 }
 

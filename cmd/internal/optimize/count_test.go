@@ -1,6 +1,8 @@
 package optimize
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"backfeed/internal/testtool"
@@ -20,5 +22,21 @@ func TestFailed(t *testing.T) {
 		if got := failed(dir); got != tt.want {
 			t.Errorf("%q: %q, want %q", tt.log, got, tt.want)
 		}
+	}
+}
+
+// TestWithoutDebug: code of rustc, linked with relocations, refers to a section that objcopy takes for debug information.
+func TestWithoutDebug(t *testing.T) {
+	testtool.Need(t, "rustc")
+	dir := t.TempDir()
+	testtool.Write(t, dir, "main.rs", `fn main() { println!("{}", std::env::args().count()); }`)
+	binary := filepath.Join(dir, "main")
+	testtool.Output(t, dir, "rustc", "-g", "-Clink-arg=-Wl,--emit-relocs", "-o", binary, "main.rs")
+	stripped, err := withoutDebug(t.Context(), binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := testtool.Output(t, dir, stripped); strings.TrimSpace(out) != "1" {
+		t.Errorf("%s prints %q", stripped, out)
 	}
 }
