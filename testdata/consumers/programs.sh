@@ -161,6 +161,14 @@ lua)
 	work() { printf "dofile('$testdata/lua/script.lua') local s = 0 for i = 1, %d do s = s + work() end print(s)" "$1"; }
 	sampled=(-e "$(work 1500)") counted=(-e "$(work 300)")
 	;;
+mujs)
+	debian mujs=1.3.2 mujs
+	cp mujs/*.[ch] src
+	rm src/{one,pp}.c
+	cp "$testdata/consumers/work.js" .
+	flags=(-w)
+	sampled=(work.js 1500) counted=(work.js 150)
+	;;
 redis)
 	server=yes
 	make=(-C src redis-server MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=) product=src/redis-server

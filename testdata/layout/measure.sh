@@ -1,5 +1,5 @@
 #!/bin/bash
-# measure.sh sqlite|zstd|jsonnet|tcc|xz|lua [DIR [ORDER...]]: what linkers make of backfeed's
+# measure.sh sqlite|zstd|jsonnet|tcc|xz|lua|mujs [DIR [ORDER...]]: what linkers make of backfeed's
 # order of a program's functions (ours), against the link without one, orders drawn at random
 # (random1, random2, random3), and lld's own sorts by the exact call graph of the very run that is
 # counted (hfsort, cdsort). All links of a compiler are of the same objects; those of ORDERs alone are
