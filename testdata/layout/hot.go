@@ -1,6 +1,6 @@
 // hot CALLGRIND IMAGE says on how little memory a run spent its time: the fewest
 // 64-byte lines and 4 KB pages of the image's file that hold 99 % of the
-// instructions that it executed, by callgrind's exact counts.
+// instructions that it executed, and in how many pages any of these lie, by callgrind's exact counts.
 package main
 
 import (
@@ -38,11 +38,11 @@ func main() {
 	if len(insts) == 0 {
 		log.Fatalf("%s: nothing of %s ran", os.Args[1], os.Args[2])
 	}
-	fmt.Println(hot(insts, 64), hot(insts, 4096))
+	fmt.Println(hot(insts, 64, 0.99), hot(insts, 4096, 0.99), hot(insts, 4096, 1))
 }
 
-// hot counts the pieces of size bytes that hold 99 % of the executions.
-func hot(insts map[image.Addr]uint64, size image.Addr) int {
+// hot counts the pieces of size bytes that hold a share of the executions.
+func hot(insts map[image.Addr]uint64, size image.Addr, share float64) int {
 	pieces, all := map[image.Addr]uint64{}, uint64(0)
 	for a, n := range insts {
 		pieces[a/size] += n
@@ -50,7 +50,7 @@ func hot(insts map[image.Addr]uint64, size image.Addr) int {
 	}
 	var sum uint64
 	for i, n := range slices.Backward(slices.Sorted(maps.Values(pieces))) {
-		if sum += n; float64(sum) >= 0.99*float64(all) {
+		if sum += n; float64(sum) >= share*float64(all) {
 			return len(pieces) - i
 		}
 	}

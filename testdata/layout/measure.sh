@@ -7,7 +7,7 @@
 # order is as good, ours is that.
 #
 # callgrind counts what is missed in an instruction cache of 32 KB, 8 ways, lines of
-# 64 bytes, and hot.go the lines and pages that hold 99 % of the instructions. Needs
+# 64 bytes, and hot.go the lines and pages that hold 99 % of the instructions, and the pages that hold any. Needs
 # gcc-12, clang-19, lld-19, llvm-19, perf and valgrind.
 set -euo pipefail
 program=${1?program} dir=${2:-}
@@ -46,11 +46,11 @@ calls() {
 }
 
 # row prints a line of the table: misses and their change against the link without
-# an order, hot lines and pages.
+# an order, hot lines and pages, and all pages with code that ran.
 row() {
 	local miss='/^events:/ { for (i = 2; i <= NF; i++) if ($i == "I1mr") at = i } /^totals:/ { print $at }'
 	awk -v n="$1" -v m="$(awk "$miss" "$1.callgrind")" -v m0="$(awk "$miss" "$2.callgrind")" -v hot="$(./hot "$1.callgrind" "$1.counted")" \
-		'BEGIN { split(hot, h); printf "%-18s %12d %+8.1f%% %10d %10d\n", n, m, 100 * (m / m0 - 1), h[1], h[2] }'
+		'BEGIN { split(hot, h); printf "%-18s %12d %+8.1f%% %10d %10d %10d\n", n, m, 100 * (m / m0 - 1), h[1], h[2], h[3] }'
 }
 
 # measure OBJECTS links them in all orders and counts.
@@ -80,5 +80,5 @@ build clang "$clang" -g -fuse-ld=lld -Qunused-arguments
 build gcc "$gcc" -g
 measure clang
 measure gcc
-printf '%-18s %12s %9s %10s %10s\n' link I1-misses change hot-lines hot-pages
+printf '%-18s %12s %9s %10s %10s %10s\n' link I1-misses change hot-lines hot-pages pages
 cat rows
