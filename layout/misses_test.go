@@ -148,8 +148,9 @@ func TestClear(t *testing.T) {
 		{"fewer pages", Gain{9, 10, 1, 1, 0}, true},
 		{"fewer pages, more misses by chance", Gain{9, 10, 1.1, 1, 0.2}, true},
 		{"fewer pages, more misses", Gain{9, 10, 1.3, 1, 0.2}, false},
-		{"fewer misses", Gain{10, 10, 0.7, 1, 0.2}, true},
-		{"fewer misses by chance", Gain{10, 10, 0.9, 1, 0.2}, false},
+		{"fewer misses", Gain{10, 10, 0.3, 1, 0.2}, true},
+		{"fewer misses by chance", Gain{10, 10, 0.3, 1, 0.3}, false},
+		{"fewer misses in the drawn run, not clearly in the program", Gain{10, 10, 0.5, 1, 0.1}, false},
 		{"fewer misses, more pages", Gain{11, 10, 0.5, 1, 0.2}, false},
 	} {
 		if got := tt.g.Clear(); got != tt.want {

@@ -333,8 +333,9 @@ func (o *Worked) worth() string {
 	if g := o.Gain; g.Pages < g.PagesLinked {
 		what = append(what, fmt.Sprintf("%d pages of 4 KB hold 99 %% of what runs, of %d now", g.Pages, g.PagesLinked))
 	}
-	if g := o.Gain; g.Misses-g.MissesLinked < -g.Error {
-		what = append(what, fmt.Sprintf("%.2f to %.2f fewer lines are missed in an instruction cache of 32 KB, of %.2f for 1000 instructions now", max(0, g.MissesLinked-g.Misses-g.Error), min(g.MissesLinked, g.MissesLinked-g.Misses+g.Error), g.MissesLinked))
+	if g := o.Gain; g.Fewer() {
+		ratio := g.Misses / g.MissesLinked
+		what = append(what, fmt.Sprintf("%.0f to %.0f %% fewer lines are missed in an instruction cache of 32 KB", 100*(1-ratio*layout.MissesFactor), 100*(1-ratio/layout.MissesFactor)))
 	}
 	return "Expected: " + strings.Join(what, "; ") + ". What that is in time is not predicted."
 }

@@ -57,8 +57,19 @@ func Unclear(id sample.ImageID, target string, g layout.Gain) error {
 
 // gained says what an order does for pages and misses.
 func gained(g layout.Gain) string {
-	return fmt.Sprintf("pages for 99 %% of execution: %d, were %d; I-cache lines missed of 1000 instructions: %.2f, was %.2f (%+.2f, +-%.2f)",
-		g.Pages, g.PagesLinked, g.Misses, g.MissesLinked, g.Misses-g.MissesLinked, g.Error)
+	return fmt.Sprintf("pages for 99 %% of execution: %d, were %d; I-cache lines missed: %s", g.Pages, g.PagesLinked, Missed(g))
+}
+
+// Missed says what an order does for misses of an instruction cache, and how far that goes for the program itself.
+func Missed(g layout.Gain) string {
+	switch few := 0.005; {
+	case g.Misses < few && g.MissesLinked < few:
+		return "next to none"
+	case g.MissesLinked < few:
+		return "some, were next to none"
+	}
+	ratio := g.Misses / g.MissesLinked
+	return fmt.Sprintf("%.2f times as many in a run drawn from the counts, %.2f to %.2f in the program", ratio, ratio/layout.MissesFactor, ratio*layout.MissesFactor)
 }
 
 // NameOf names an image to package feedback.

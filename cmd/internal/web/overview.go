@@ -377,14 +377,11 @@ func (v *View) sayLayout(f *report.Insight, ip *infer.ImageProfile, o *emit.Work
 	g := o.Gain
 	if !g.Clear() {
 		f.Say("As %s is linked is as good as the order that layout would suggest: 99 %% of its execution lies on %s of 4 KB, and would on %s", name, report.Plural(g.PagesLinked, "page"), report.Plural(g.Pages, "page"))
-		if few := 0.005; g.MissesLinked >= few || g.Misses >= few {
-			f.Say("; %.2f lines are missed in an instruction cache of 32 KB in 1000 instructions, %.2f would be (by %.2f to %.2f more)", g.MissesLinked, g.Misses, g.Misses-g.MissesLinked-g.Error, g.Misses-g.MissesLinked+g.Error)
-		}
-		f.Say(".")
+		f.Say(". Lines that are missed in an instruction cache of 32 KB: %s.", emit.Missed(g))
 		return
 	}
-	f.Say("With its functions in the order that layout suggests, 99 %% of the execution of %s would lie on %s of 4 KB instead of %d, and of 1000 instructions %.2f instead of %.2f would miss a line in an instruction cache of 32 KB (%.2f fewer, give or take %.2f), by a run drawn from the counts.",
-		name, report.Plural(g.Pages, "page"), g.PagesLinked, g.Misses, g.MissesLinked, g.MissesLinked-g.Misses, g.Error)
+	f.Say("With its functions in the order that layout suggests, 99 %% of the execution of %s would lie on %s of 4 KB instead of %d. Lines that are missed in an instruction cache of 32 KB: %s.",
+		name, report.Plural(g.Pages, "page"), g.PagesLinked, emit.Missed(g))
 }
 
 // unknown says what the recording does not tell, and what would.
