@@ -15,9 +15,10 @@ func TestExecutionsWithin(t *testing.T) {
 	var doc struct {
 		Images []struct {
 			Procs []struct {
-				Procedure string  `json:"procedure"`
-				Samples   uint64  `json:"samples"`
-				Factor    float64 `json:"entries_factor"`
+				Procedure  string  `json:"procedure"`
+				Samples    uint64  `json:"samples"`
+				Confidence string  `json:"confidence"`
+				Factor     float64 `json:"entries_factor"`
 			} `json:"procs"`
 		} `json:"images"`
 	}
@@ -29,6 +30,9 @@ func TestExecutionsWithin(t *testing.T) {
 	for _, im := range doc.Images {
 		for _, p := range im.Procs {
 			within := fmt.Sprintf("%gx", p.Factor)
+			if p.Confidence == "none" && p.Factor == 0 && p.Samples == 0 {
+				continue // a stack has it, and nothing says how often it ran
+			}
 			if p.Factor < 12 {
 				t.Errorf("%s: %d samples, within %s", p.Procedure, p.Samples, within)
 			}
