@@ -143,9 +143,9 @@ type Gain struct {
 	Error                float64 // of the difference of the misses: twice its standard error, by how much parts of that run differ
 }
 
-// MissesFactor is within what factor of Misses / MissesLinked that of a program itself was in 14 of 16 orders that callgrind counted
+// missesFactor is within what factor of Misses / MissesLinked that of a program itself was in 14 of 16 orders that callgrind counted
 // (testdata/layout/README.md): a drawn run has other phases, and few lines in each other's way make the most of the misses.
-const MissesFactor = 2.6
+const missesFactor = 2.6
 
 // Gain compares the order, as linkers lay it out, with the image as it is linked, by a run that no order
 // was tried on.
@@ -168,8 +168,14 @@ func (g Gain) Clear() bool {
 	return !g.Worse() && (g.Pages < g.PagesLinked || g.Fewer())
 }
 
+// Times is how many times as many lines as in the image as it is linked are missed in the order: in the run that is drawn, and in the program at least and at most.
+func (g Gain) Times() (drawn, least, most float64) {
+	drawn = g.Misses / g.MissesLinked
+	return drawn, drawn / missesFactor, drawn * missesFactor
+}
+
 // Fewer reports whether the program, and not only the run that is drawn, clearly misses fewer lines.
-func (g Gain) Fewer() bool { return MissesFactor*g.Misses+g.Error < g.MissesLinked }
+func (g Gain) Fewer() bool { return missesFactor*g.Misses+g.Error < g.MissesLinked }
 
 // Worse reports whether the order is worse than the image as it is linked, in pages, or in misses of the run that is drawn by more than chance.
 func (g Gain) Worse() bool {

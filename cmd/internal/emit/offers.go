@@ -334,8 +334,8 @@ func (o *Worked) worth() string {
 		what = append(what, fmt.Sprintf("%d pages of 4 KB hold 99 %% of what runs, of %d now", g.Pages, g.PagesLinked))
 	}
 	if g := o.Gain; g.Fewer() {
-		ratio := g.Misses / g.MissesLinked
-		what = append(what, fmt.Sprintf("%.0f to %.0f %% fewer lines are missed in an instruction cache of 32 KB", 100*(1-ratio*layout.MissesFactor), 100*(1-ratio/layout.MissesFactor)))
+		_, least, most := g.Times()
+		what = append(what, fmt.Sprintf("%.0f to %.0f %% fewer lines are missed in an instruction cache of 32 KB", 100*(1-most), 100*(1-least)))
 	}
 	return "Expected: " + strings.Join(what, "; ") + ". What that is in time is not predicted."
 }

@@ -68,8 +68,8 @@ func Missed(g layout.Gain) string {
 	case g.MissesLinked < few:
 		return "some, were next to none"
 	}
-	ratio := g.Misses / g.MissesLinked
-	return fmt.Sprintf("%.2f times as many in a run drawn from the counts, %.2f to %.2f in the program", ratio, ratio/layout.MissesFactor, ratio*layout.MissesFactor)
+	drawn, least, most := g.Times()
+	return fmt.Sprintf("%.2f times as many in a run drawn from the counts, %.2f to %.2f in the program", drawn, least, most)
 }
 
 // NameOf names an image to package feedback.

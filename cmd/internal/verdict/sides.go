@@ -133,14 +133,11 @@ func (s *side) read(ctx context.Context, opt *Request) (err error) {
 	if err != nil {
 		return err
 	}
-	mixed := func(set *compare.Set) bool { return set.Epoch != nil && amid(opt.Deploy, set.Epoch) }
-	for _, set := range sets {
-		if mixed(set) && s.Name == opt.Sides[0].Name { // once, for both sides
-			s.src.Notify().Warn("the epoch from %s to %s is of before and after the deployment: it is left out", set.Epoch.From().Format(time.RFC3339), set.Epoch.To().Format(time.RFC3339))
-		}
-	}
 	for i, set := range sets {
-		if mixed(set) {
+		if e := set.Epoch; e != nil && amid(opt.Deploy, e) {
+			if s.Name == opt.Sides[0].Name { // once, for both sides
+				s.src.Notify().Warn("the epoch from %s to %s is of before and after the deployment: it is left out", e.From().Format(time.RFC3339), e.To().Format(time.RFC3339))
+			}
 			continue
 		}
 		ran, err := s.executions(set)
