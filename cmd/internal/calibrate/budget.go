@@ -38,8 +38,9 @@ type budget struct {
 	before   time.Duration // of spent, what beside is of
 	traced   time.Duration // of before, by a tracer
 	reading  time.Duration // of spent, what it takes to read samples, which is no calibration
-	quiet    time.Duration // what that took before the first choice, and for how long
+	quiet    time.Duration // what that took before the first choice, for how long, and in how much processor time of what was sampled
 	quietly  time.Duration
+	quietUse time.Duration
 	saving   time.Duration // what is saved for something that is done once, of a recording whose length is not known
 	aim      time.Duration // what that takes; 0 is nothing
 	rates    rates
@@ -86,6 +87,9 @@ const (
 	atEnd, endCost = 25 * time.Millisecond, 13 * time.Microsecond
 	// margin is the part of the budget that is left alone: what costs one by one is taken in each second.
 	margin = 0.03
+	// extendShare is the part of what there is room for that it may take to add code for walks: of a minute of SQLite at 1 %, it took 40 ms
+	// where 17 ms were left for walks.
+	extendShare = 0.25
 	// lateFor is the part of a recording, at its end, in which nothing is chosen any more, settledFor that at its start.
 	lateFor, settledFor = 5, 5
 )
@@ -115,7 +119,7 @@ func (b *budget) step(at, used time.Duration, spent spending, parts rates) rates
 	if d := (at - b.since).Seconds(); d > 0 && b.since > 0 && !b.choosing {
 		const news = 0.3
 		took := beside - b.before - (spent.traced - b.traced)
-		b.beside += news * (max(0, (took-b.read(took, at-b.since)).Seconds()/d) - b.beside)
+		b.beside += news * (max(0, (took-b.read(took, at-b.since, used-b.used)).Seconds()/d) - b.beside)
 	}
 	if !b.choosing {
 		b.before, b.traced, b.since = beside, spent.traced, at
@@ -146,14 +150,17 @@ func (b *budget) step(at, used time.Duration, spent spending, parts rates) rates
 }
 
 // read returns how much of what this process took in a time is what it takes to read samples: all before the first choice, and
-// after it as much as before, or less. b.mu is held.
-func (b *budget) read(took, in time.Duration) time.Duration {
+// after it as much as before, or less: for that time, or for as much of the processor time of what is sampled, which samples are
+// in proportion to. b.mu is held.
+func (b *budget) read(took, in, used time.Duration) time.Duration {
 	took = max(0, took)
 	if b.choices == 0 {
 		b.quiet += took
 		b.quietly += in
+		b.quietUse += used
 	} else {
-		took = min(took, time.Duration(b.quiet.Seconds()/max(b.quietly.Seconds(), 1)*float64(in)))
+		perSecond, perUsed := b.quiet.Seconds()/max(b.quietly.Seconds(), 1), b.quiet.Seconds()/max(b.quietUse.Seconds(), 1)
+		took = min(took, time.Duration(max(perSecond*float64(in), perUsed*float64(used))))
 	}
 	b.reading += took
 	return took
@@ -180,7 +187,7 @@ func (b *budget) saved() time.Duration {
 
 // kept is the part of saved that walks and windows leave alone: for one choice at most. b.mu is held.
 func (b *budget) kept() time.Duration {
-	if b.needless || b.length > 0 && (b.next >= b.length || !b.comes()) {
+	if b.needless || b.length > 0 && (b.next >= b.length || b.at > b.late() || !b.comes()) {
 		return 0 // no choice is due any more
 	}
 	return min(b.saved(), b.expected())
@@ -327,11 +334,28 @@ func (b *budget) mayBegin() bool {
 	return b.choices > 0 && !(b.length > 0 && b.at > b.late())
 }
 
-// mayExtend reports whether there is room to add code for walks.
+// mayExtend reports whether there is room to add code for walks, and enough left of it for walks through that.
 func (b *budget) mayExtend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return 2*b.extend <= min(b.saved(), b.room()) // half is for choices
+	if b.length > 0 && b.at > b.late() {
+		return false
+	}
+	return 2*b.extend <= b.saved() && time.Duration(b.extend.Seconds()/extendShare*1e9) <= b.room() // half of saved is for choices
+}
+
+// extends says what it takes to add code for walks, as far as that is known before it was done.
+func (b *budget) extends(cost time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.extend = cost
+}
+
+// roomy reports whether there is so much room.
+func (b *budget) roomy(room time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.room() >= room
 }
 
 // chooses says that a choice begins, or that code is added for walks.

@@ -290,3 +290,31 @@ func TestShareOf(t *testing.T) {
 		}
 	}
 }
+
+// TestKept: something is kept for another choice as long as one can come, and code is added for walks as long as most of what is left is
+// for walks through it.
+func TestKept(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		at     time.Duration
+		spent  time.Duration
+		extend time.Duration
+		kept   bool
+		may    bool
+	}{
+		{"early", 30 * time.Second, 100 * time.Millisecond, 20 * time.Millisecond, true, true},
+		{"too late for a choice", 50 * time.Second, 100 * time.Millisecond, 20 * time.Millisecond, false, false},
+		{"little is left", 30 * time.Second, 480 * time.Millisecond, 20 * time.Millisecond, true, false},
+		{"dear code", 30 * time.Second, 300 * time.Millisecond, 70 * time.Millisecond, true, false},
+		{"nothing is known of what code takes", 30 * time.Second, 480 * time.Millisecond, 0, true, true},
+	} {
+		b := budget{share: 0.01, length: time.Minute, at: tt.at, used: tt.at, choices: 1, last: 20 * time.Millisecond, spent: spending{Own: tt.spent}}
+		b.extends(tt.extend)
+		if kept := b.kept() > 0; kept != tt.kept {
+			t.Errorf("%s: something is kept for a choice: %v, want %v", tt.name, kept, tt.kept)
+		}
+		if may := b.mayExtend(); may != tt.may {
+			t.Errorf("%s: code may be added: %v, want %v", tt.name, may, tt.may)
+		}
+	}
+}

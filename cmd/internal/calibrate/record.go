@@ -46,7 +46,9 @@ type Sampler interface {
 func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struct{}, drained func(sum *sample.Recording)) (*sample.Recording, error) {
 	tick := time.NewTicker(drainEvery(k.opt.Length))
 	defer tick.Stop()
-	k.long.begin(k, nil)
+	if k.mayBeginLong() {
+		k.beginLong()
+	}
 	if k.opt.Alone != nil {
 		if k.long.err != nil {
 			return nil, fail.Wrap(fail.Machine, k.long.err)
@@ -88,6 +90,9 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 		sum.AddAll(rec)
 		drained(&sum)
 		k.Drained(rec)
+		if !done && !choosing && k.mayBeginLong() {
+			k.beginLong()
+		}
 		if at := time.Since(start); !done && !choosing && k.mayBeginWalks() {
 			choosing = true
 			go func() { chosen <- k.beginWalks() }()

@@ -34,7 +34,7 @@ func (k *Calibrator) share() {
 		k.budget.wants(k.toWant())
 	}
 	k.budget.saveFor(k.aim())
-	k.budget.keeps(!k.needless())
+	k.budget.keeps(k.keeps())
 	r := k.budget.step(time.Since(k.began), time.Duration(k.used.Load()), k.spending(), k.parts())
 	k.rate.Store(math.Float64bits(r.perSecond))
 	k.pace.Store(math.Float64bits(r.long))

@@ -128,6 +128,7 @@ func (k *Calibrator) walks(none error) {
 }
 
 func (k *Calibrator) setWalks() error {
+	before := collect.ProcessorTime()
 	left, walks := k.left()
 	code := make([]*walkedCode, len(k.sampled))
 	for i, s := range k.sampled {
@@ -166,8 +167,10 @@ func (k *Calibrator) setWalks() error {
 			all = append(all, trace.Image{ID: w.id, File: k.images[id].file.Name(), ARM: w.image.Arch == image.AArch64, Procs: w.parts})
 		}
 	}
-	k.waiting = &walksCode{trace.NewCode(all), all}
-	k.long.setCode(k.waiting.table, all)
+	k.code = &walksCode{trace.NewCode(all), all}
+	k.waiting = k.code
+	k.long.setCode(k.code)
+	k.budget.extends(collect.ProcessorTime() - before)
 	if !k.mayWalk() {
 		return nil
 	}
@@ -220,6 +223,15 @@ func (k *Calibrator) lacksCode() bool { return k.budget.mayExtend() && k.leaveMu
 // tell what to arm, nor room for one.
 func (k *Calibrator) needless() bool {
 	return k.inKernel.Load() && k.prober.Load() == nil && !k.leaveMuch() && !(k.wantsProber() && k.budget.mayOnce(k.toProbe()))
+}
+
+// keeps reports whether something is to be kept for another choice. Where the length is known, code that walks lack needs nothing kept: what
+// there is room for until the end pays for it, when it is added.
+func (k *Calibrator) keeps() bool {
+	if k.opt.Length > 0 && k.inKernel.Load() && k.prober.Load() == nil {
+		return k.wantsProber() && k.budget.mayOnce(k.toProbe())
+	}
+	return !k.needless()
 }
 
 // mayBeginWalks reports whether walks in the kernel may begin, through the code that the last choice put together: there is room for
