@@ -202,13 +202,29 @@ func (q *problem) ran(arcs []arc) {
 			most = b
 		}
 	}
-	// A loop may turn by itself as far as whole executions go.
-	entries := arcs[len(f.outs):]
-	if most >= 0 && !never[f.entries[0]] && !slices.ContainsFunc(entries, func(a arc) bool { return a.n > 0 }) {
-		entries[0].n++
+	// A loop may turn by itself as far as whole executions go, also where what enters elsewhere does not lead there.
+	if entry := &arcs[len(f.outs)]; most >= 0 && entry.n == 0 && !never[f.entries[0]] && !entersAt(arcs, len(f.outs), paths().leaving, most) {
+		entry.n++
 		add(route(arcs, paths().leaving, f.entries[0], int32(most)))
 		add(paths().from(int32(most)))
 	}
+}
+
+// entersAt reports whether an entry that was taken leads to block b; arcs from the given one on are entries.
+func entersAt(arcs []arc, entries int, leaving [][]int, b int) bool {
+	outside := int32(len(leaving) - 1)
+	return slices.ContainsFunc(arcs[entries:], func(a arc) bool {
+		if a.n == 0 || int(a.to) == b {
+			return a.n > 0
+		}
+		via, _ := reach(a.to, int32(b), leaving, func(j int) int32 {
+			if arcs[j].to == outside {
+				return a.to // which is there already
+			}
+			return arcs[j].to
+		})
+		return via[b] >= 0
+	})
 }
 
 // Ways are shortest paths to blocks from the outside, and from them to it: those that route returns, by one search for all blocks.

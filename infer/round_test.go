@@ -2,6 +2,7 @@ package infer
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -21,6 +22,31 @@ func TestSampledRan(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestRanIsEntered: a procedure whose loop has samples was entered where that leads to the loop, also if something else enters
+// it elsewhere, as recovery from a panic enters the end of a function in Go.
+func TestRanIsEntered(t *testing.T) {
+	for _, tt := range []struct {
+		name, code string
+		want       []int64
+	}{
+		{"recovery leaves", "a>b b>b b>c c! d!", []int64{1, 1000}},
+		{"recovery goes on", "a>b b>b b>c c! d>b", []int64{0, 1000}},
+		{"recovery is where samples are", "a>c b>b b>c c!", []int64{0, 1000}},
+	} {
+		r := newResult(graph(tt.code))
+		r.BlockSamples = make([]uint64, len(r.Block))
+		r.BlockSamples[1] = 50
+		q := pose([]*Result{r}, plainCost, &outOfOrder, nil).probs[0]
+		x := make([]float64, q.unknowns())
+		q.alone(x)
+		x[0], x[1] = math.Log(0.3), math.Log(1000)
+		q.forward(x)
+		if _, entries := q.round(); !slices.Equal(entries, tt.want) {
+			t.Errorf("%s: entered %d times, want %d", tt.name, entries, tt.want)
 		}
 	}
 }
