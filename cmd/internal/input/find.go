@@ -54,17 +54,17 @@ var (
 	ErrOtherID  = errors.New("has another build ID")
 )
 
-// newFinder makes a finder for images below each of symfs, or that a server named there has.
-func newFinder(symfs []string) (*finder, error) {
+// newFinder makes a finder for images below each of symfs, or that a server named there has; errors call these as the user does.
+func newFinder(symfs []string, as string) (*finder, error) {
 	f := &finder{given: map[sample.BuildID]string{}, lookup: map[sample.ImageID]lookup{}, running: &Running{Proc: "/proc"}, ctx: context.Background(), notify: report.Quiet{}}
 	f.symfs, f.servers = splitSymfs(symfs)
 	for _, dir := range f.symfs {
 		st, err := os.Stat(dir)
 		if err != nil {
-			return nil, fmt.Errorf("--symfs: %w", err)
+			return nil, fmt.Errorf("%s: %s: %w", as, dir, fail.Cause(err))
 		}
 		if !st.IsDir() {
-			return nil, fail.Errorf(fail.Usage, "--symfs: %s is not a directory; name the one that the recorded binaries lie in or below", dir)
+			return nil, fail.Errorf(fail.Usage, "%s: %s is not a directory; name the one that the recorded binaries lie in or below", as, dir)
 		}
 		f.cache = append(f.cache, dir, filepath.Join(dir, "usr/lib/debug"))
 	}

@@ -56,7 +56,7 @@ func TestFind(t *testing.T) {
 		for name, b := range tt.files {
 			testtool.Put(t, filepath.Join(symfs, name), b)
 		}
-		f, err := newFinder([]string{symfs})
+		f, err := newFinder([]string{symfs}, "--symfs")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestFindUnstripped(t *testing.T) {
 		if tt.there != "" {
 			testtool.Put(t, app, []byte(tt.there))
 		}
-		f, err := newFinder(nil)
+		f, err := newFinder(nil, "--symfs")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestFindPath(t *testing.T) {
 	id := sample.BuildID{0xab, 19: 9}
 	path := filepath.Join(t.TempDir(), "app")
 	testtool.Put(t, path, tiny.ELF(id))
-	f, err := newFinder(nil)
+	f, err := newFinder(nil, "--symfs")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestFindGiven(t *testing.T) {
 	id := sample.BuildID{0xab, 19: 9}
 	path := filepath.Join(t.TempDir(), "build", "app")
 	testtool.Put(t, path, tiny.ELF(id))
-	f, err := newFinder(nil)
+	f, err := newFinder(nil, "--symfs")
 	if err != nil {
 		t.Fatal(err)
 	}

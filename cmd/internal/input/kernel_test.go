@@ -207,7 +207,7 @@ func TestFindKernel(t *testing.T) {
 			for name, b := range tt.files {
 				testtool.Put(t, filepath.Join(symfs, name), b)
 			}
-			finder, err := newFinder([]string{symfs})
+			finder, err := newFinder([]string{symfs}, "--symfs")
 			if err != nil {
 				t.Fatal(err)
 			}

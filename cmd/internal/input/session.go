@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -31,6 +32,7 @@ type Options struct {
 	Covered      string            // the program that cover profiles are of; "" if none was named
 
 	Symfs   []string // directories that images are looked up below, one after the other, first of all; and addresses of servers that have them, last of all
+	SymfsAs string   // what the user calls Symfs; "" is --symfs
 	Images  []string // files that the user named: they need not be looked for if they have a build ID
 	Running *Running // holds images, and has to for as long as the session is open; nil is none
 	Beside  *Session // images of the same build are its, and not opened again; nil is none. It has to be open as long
@@ -78,7 +80,7 @@ func New(opt Options) (*Session, error) {
 		s.opt.Stdin = strings.NewReader("")
 	}
 	var err error
-	if s.finder, err = newFinder(opt.Symfs); err != nil {
+	if s.finder, err = newFinder(opt.Symfs, cmp.Or(opt.SymfsAs, "--symfs")); err != nil {
 		return nil, err
 	}
 	s.finder.notify, s.finder.fetcher = s.notify, s.fetcher()

@@ -344,7 +344,7 @@ func (j *job) record(ctx context.Context, s *stage, sources bool) error {
 
 // read adds up the recordings that the target names, and moves samples of other builds onto the program.
 func (j *job) read(ctx context.Context, s *stage) (*input.Session, error) {
-	opt := input.Options{Symfs: input.Under(j.config.Dir, j.Builds...), Images: []string{s.binary}, Infer: infer.Options{Executions: true}, Notify: report.Quiet{}}
+	opt := input.Options{Symfs: input.Under(j.config.Dir, j.Builds...), SymfsAs: "builds", Images: []string{s.binary}, Infer: infer.Options{Executions: true}, Notify: report.Quiet{}}
 	if j.Since > 0 {
 		opt.Since = j.opt.Now.Add(-j.Since)
 	}

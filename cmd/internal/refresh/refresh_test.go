@@ -325,13 +325,14 @@ refresh:
     other: {sources: samples.bfr, image: backfeed.yaml, outputs: [llvm: e.prof]}
     broken: {sources: [samples.bfr, backfeed.yaml], failure-mode: all, image: mix, outputs: [llvm: f.prof]}
     aged: {sources: samples.bfr, half-life: 2d, image: mix, outputs: [llvm: g.prof]}
+    moved: {sources: samples.bfr, image: mix, builds: [elsewhere], outputs: [llvm: h.prof]}
 `)
 	r.put("b.prof", "as it was\n")
 	doc, err := r.run(Options{})
 	if fail.KindOf(err) != fail.Other {
 		t.Errorf("kind %d: %v", fail.KindOf(err), err)
 	}
-	want := map[string]string{"gone": "no such file", "thin": "at least 1000000", "half": "c.pgo", "other": "backfeed.yaml", "aged": "no source is one", "good": "", "broken": ""}
+	want := map[string]string{"gone": "no such file", "thin": "at least 1000000", "half": "c.pgo", "other": "backfeed.yaml", "aged": "no source is one", "moved": "builds: " + filepath.Join(r.dir, "elsewhere") + ": no such", "good": "", "broken": ""}
 	for _, t1 := range doc.Targets {
 		if (t1.State == report.RefreshFailed) != (want[t1.Name] != "") || !strings.Contains(t1.Reason, want[t1.Name]) {
 			t.Errorf("%s is %s: %s", t1.Name, t1.State, t1.Reason)

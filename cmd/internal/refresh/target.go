@@ -116,7 +116,7 @@ func (r *run) tellKeep() {
 // read adds up the sources.
 func (r *run) read(ctx context.Context) error {
 	opt := input.Options{
-		Symfs: r.under(r.Builds...), Labels: r.Labels, Images: r.under(r.imageNames()...),
+		Symfs: r.under(r.Builds...), SymfsAs: "builds", Labels: r.Labels, Images: r.under(r.imageNames()...),
 		Infer: infer.Options{Event: r.Event, Model: r.Model, Executions: true}, Notify: r.notify,
 	}
 	if r.Since > 0 {
