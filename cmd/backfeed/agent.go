@@ -21,7 +21,7 @@ var agentCmd = &command{
 unless --store is s3://BUCKET/PREFIX: each epoch that is over is sent there, and kept in --spool until it has arrived (see
 "bucket").
 
-Its cost stays below --max-cpu on the average of ten minutes, a share of all processors. That is its own processor time
+Its cost stays below --max-cpu on the average of ten minutes, a share of all processors. That is its own processor time,
 what samples take from the programs that they interrupt, and with --off-cpu what the kernel's programs take at switches of
 threads. -F is the highest rate; the agent lowers it where it must.
 
