@@ -20,8 +20,8 @@ import (
 	"backfeed/testdata/qemu"
 )
 
-// goARM has go build make programs for AArch64.
-var goARM = []string{"GOARCH=arm64", "CGO_ENABLED=0"}
+// goARM has go build make programs for AArch64, of the library as .ci/run has compiled it before.
+var goARM = []string{"GOARCH=arm64", "CGO_ENABLED=0", "GOFLAGS=-trimpath"}
 
 // TestGoARM goes all the way on AArch64 with samples of instructions and nothing else: they
 // are drawn from exact counts, and what go build makes of their profile runs fewer
