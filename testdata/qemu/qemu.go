@@ -5,16 +5,19 @@ package qemu
 
 import (
 	"debug/elf"
+	_ "embed" // count.c
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
 	"backfeed/internal/testtool"
 )
+
+//go:embed plugin/count.c
+var counter string
 
 // sysroot is where Debian's cross compilers have the C library of AArch64.
 const sysroot = "/usr/aarch64-linux-gnu"
@@ -102,13 +105,9 @@ func machine(t testing.TB, path string) elf.Machine {
 func plugin(t testing.TB, dir string) string {
 	t.Helper()
 	NeedCount(t, elf.EM_X86_64)
-	_, here, _, ok := runtime.Caller(0)
-	if !ok {
-		t.Fatal("this file is not known to the program")
-	}
-	so := filepath.Join(dir, "count.so")
+	source, so := testtool.Write(t, dir, "count.c", counter), filepath.Join(dir, "count.so")
 	cmd := exec.Command("gcc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden", "-DAPI="+api(t),
-		"-o", so, filepath.Join(filepath.Dir(here), "plugin", "count.c"))
+		"-o", so, source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
