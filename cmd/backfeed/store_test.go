@@ -101,8 +101,11 @@ func TestStoreDamaged(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if code != exitFailed || doc.Clean || len(doc.Damaged) != 1 || len(doc.Unfinished) != 1 || !strings.Contains(errs, "damaged") {
+	if code != exitFailed || doc.Clean || len(doc.Damaged) != 1 || len(doc.Unfinished) != 1 || doc.Segments != 7 || doc.Partly != 1 || !strings.Contains(errs, "damaged") {
 		t.Errorf("exit code %d, %s: %+v", code, errs, doc)
+	}
+	if _, out, _ := runCLI(t, "store", "fsck", dir); !strings.Contains(out, "6 segments and 0 copies of images are right, damaged segments are used in part: 1, 127 samples") {
+		t.Errorf("the damaged one is right:\n%s", out)
 	}
 	if out := must(t, "store", "stats", dir); !strings.Contains(out, "unused files") {
 		t.Errorf("stats:\n%s", out)

@@ -490,8 +490,12 @@ func (b *Bucket) fsck(v *view, repair bool) (*Report, error) {
 		for _, g := range d.list.groups {
 			r.Segments++
 			r.Samples = add(r.Samples, g.summary.Samples())
+			damaged := len(r.Damaged)
 			if err := b.fsckGroup(d.name, g, r); err != nil {
 				return nil, err
+			}
+			if len(r.Damaged) > damaged {
+				r.Partly++
 			}
 		}
 	}

@@ -16,7 +16,8 @@ import (
 // A Report is what Fsck found.
 type Report struct {
 	Segments   int      // that count
-	Samples    uint64   // in them, the lost ones included
+	Partly     int      // of them, those that are damaged, of which what is whole is used
+	Samples    uint64   // in all that count, the lost ones included
 	Copies     int      // of images
 	Unfinished []string // files without an end: being written, or their writer was stopped
 	Superseded []string // segments that were merged into others, and not removed yet
@@ -76,6 +77,7 @@ func (s *Dir) fsck(repair bool) (*Report, error) {
 		r.Samples = add(r.Samples, e.summary.Samples())
 		if err := s.verify(e); err != nil {
 			r.Damaged = append(r.Damaged, &SegmentError{e.name, err})
+			r.Partly++
 		}
 	}
 	if err := s.fsckCopies(r, repair); err != nil {

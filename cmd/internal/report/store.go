@@ -111,8 +111,9 @@ func (s StoreSums) Text(w io.Writer, style Style) error {
 type StoreCheck struct {
 	Schema     string   `json:"schema"`
 	Clean      bool     `json:"clean"`
-	Segments   int      `json:"segments"`
-	Samples    uint64   `json:"samples"`
+	Segments   int      `json:"segments"`         // that count
+	Partly     int      `json:"segments_damaged"` // of them, of which what is whole is used
+	Samples    uint64   `json:"samples"`          // of all that count
 	Copies     int      `json:"copies"`
 	Unfinished []string `json:"unfinished"` // files
 	Superseded []string `json:"superseded"` // segments
@@ -122,7 +123,7 @@ type StoreCheck struct {
 
 // NewStoreCheck makes the document of what a check of a store found.
 func NewStoreCheck(r *store.Report) *StoreCheck {
-	doc := &StoreCheck{"backfeed.store.fsck/2", r.Clean(), r.Segments, r.Samples, r.Copies, append([]string{}, r.Unfinished...), append([]string{}, r.Superseded...), []string{}, r.Removed}
+	doc := &StoreCheck{"backfeed.store.fsck/2", r.Clean(), r.Segments, r.Partly, r.Samples, r.Copies, append([]string{}, r.Unfinished...), append([]string{}, r.Superseded...), []string{}, r.Removed}
 	for _, e := range r.Damaged {
 		doc.Damaged = append(doc.Damaged, e.Error())
 	}
@@ -140,8 +141,12 @@ func (doc *StoreCheck) Text(w io.Writer, style Style) error {
 	for _, name := range doc.Superseded {
 		Fprintf(w, style, "merged into another: %s\n", name)
 	}
-	_, err := Fprintf(w, style, "%d segments and %d copies of images are right, %d samples; files removed: %d\n",
-		doc.Segments, doc.Copies, doc.Samples, doc.Removed)
+	partly := ""
+	if doc.Partly > 0 {
+		partly = fmt.Sprintf(", damaged segments are used in part: %d", doc.Partly)
+	}
+	_, err := Fprintf(w, style, "%d segments and %d copies of images are right%s, %d samples; files removed: %d\n",
+		doc.Segments-doc.Partly, doc.Copies, partly, doc.Samples, doc.Removed)
 	return err
 }
 
