@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +17,7 @@ import (
 // A builder makes what guests run, once for each architecture.
 type builder struct {
 	root string // of the module
-	tmp  string
+	dir  string // what is there is not built again
 	mu   sync.Mutex
 	done map[string]files
 }
@@ -52,21 +53,18 @@ func (b *builder) content(ctx context.Context, arch string) (files, error) {
 }
 
 func (b *builder) build(ctx context.Context, arch string) (files, error) {
-	dir := filepath.Join(b.tmp, arch)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
 	c := files{}
-	target := []string{"CGO_ENABLED=0", "GOARCH=" + arch}
-	init := filepath.Join(dir, "init")
-	if err := b.command(ctx, b.root, target, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, "./testdata/kernels/guest"); err != nil {
+	init, err := b.once("init."+arch, func(to string) error {
+		return b.command(ctx, b.root, []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, "./testdata/kernels/guest")
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := c.add("init", init); err != nil {
 		return nil, err
 	}
 	for name, pkg := range dirs {
-		if err := b.tests(ctx, c, dir, arch, name, pkg); err != nil {
+		if err := b.tests(ctx, c, arch, name, pkg); err != nil {
 			return nil, err
 		}
 	}
@@ -83,27 +81,57 @@ func (b *builder) build(ctx context.Context, arch string) (files, error) {
 	return c, nil
 }
 
-// tests adds the tests of a package, the programs that they run, and their testdata.
-func (b *builder) tests(ctx context.Context, c files, dir, arch, name, pkg string) error {
-	exe, programs := filepath.Join(dir, name+".test"), filepath.Join(dir, "programs", name)
-	if err := os.MkdirAll(programs, 0o755); err != nil {
-		return err
+// once returns a file or directory of b.dir, which make makes where there is none, by another name until it is whole: there may be
+// another builder.
+func (b *builder) once(name string, make func(to string) error) (path string, err error) {
+	path = filepath.Join(b.dir, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
 	}
-	if err := b.command(ctx, b.root, []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "go", "test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w", "-o", exe, "./"+pkg); err != nil {
+	part, err := os.MkdirTemp(b.dir, "part-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(part)
+	if err := make(filepath.Join(part, name)); err != nil {
+		return "", err
+	}
+	err = os.Rename(filepath.Join(part, name), path)
+	if _, there := os.Stat(path); err != nil && there == nil { // the other one was first
+		err = nil
+	}
+	return path, err
+}
+
+// test links the tests of a package for an architecture, by the flags that .ci/run compiles with.
+func (b *builder) test(ctx context.Context, arch, name, pkg string) (exe string, err error) {
+	return b.once(name+"."+arch+".test", func(to string) error {
+		return b.command(ctx, b.root, []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "go", "test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w", "-o", to, "./"+pkg)
+	})
+}
+
+// tests adds the tests of a package, the programs that they run, and their testdata.
+func (b *builder) tests(ctx context.Context, c files, arch, name, pkg string) error {
+	exe, err := b.test(ctx, arch, name, pkg)
+	if err != nil {
 		return err
 	}
 	if err := c.add("test/"+name+".test", exe); err != nil {
 		return err
 	}
 	// The tests of this machine build them, for that architecture.
-	env := []string{"BACKFEED_BUILD_PROGRAMS=" + programs, "CC=" + crossTool(arch, "gcc"), "OBJDUMP=" + crossTool(arch, "objdump"), "GOARCH=" + arch, "CGO_ENABLED=0"}
-	here := filepath.Join(b.tmp, name+".here.test")
-	if _, err := os.Stat(here); err != nil {
-		if err := b.command(ctx, b.root, nil, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", here, "./"+pkg); err != nil {
+	here, err := b.test(ctx, runtime.GOARCH, name, pkg)
+	if err != nil {
+		return err
+	}
+	programs, err := b.once(name+"."+arch+".programs", func(to string) error {
+		if err := os.Mkdir(to, 0o755); err != nil {
 			return err
 		}
-	}
-	if err := b.command(ctx, filepath.Join(b.root, pkg), env, here, "-test.run", "^TestPrograms$"); err != nil {
+		env := []string{"BACKFEED_BUILD_PROGRAMS=" + to, "CC=" + crossTool(arch, "gcc"), "OBJDUMP=" + crossTool(arch, "objdump"), "GOARCH=" + arch, "CGO_ENABLED=0"}
+		return b.command(ctx, filepath.Join(b.root, pkg), env, here, "-test.run", "^TestPrograms$")
+	})
+	if err != nil {
 		return err
 	}
 	if err := c.addAll("programs/"+name, programs); err != nil {

@@ -24,6 +24,7 @@ import (
 
 type options struct {
 	cache  string
+	built  string
 	logs   string
 	run    *regexp.Regexp
 	clock  string
@@ -49,6 +50,7 @@ func command(args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("kernels", flag.ContinueOnError)
 	cache, _ := os.UserCacheDir()
 	fs.StringVar(&o.cache, "cache", filepath.Join(cache, "backfeed", "kernels"), "keep kernels in `dir`")
+	fs.StringVar(&o.built, "built", "", "keep what guests run in `dir`, and take from there what a run of the same sources has built")
 	fs.StringVar(&o.logs, "logs", "", "write the console of each guest to a file in `dir`")
 	fs.BoolVar(&o.update, "update", false, "fetch kernels again, for newer ones")
 	fs.IntVar(&o.guests, "j", 2, "boot `n` guests at once, and as many whose clocks go by instructions")
@@ -85,16 +87,22 @@ func command(args []string, out io.Writer) error {
 // matrix boots the guests and prints what they report, each as soon as it is done.
 func matrix(ctx context.Context, o options, out io.Writer) error {
 	start := time.Now()
-	tmp, err := os.MkdirTemp("", "kernels-")
+	dir, err := filepath.Abs(o.built)
+	if o.built == "" {
+		dir, err = os.MkdirTemp("", "kernels-")
+		defer os.RemoveAll(dir)
+	}
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	root, err := moduleRoot()
 	if err != nil {
 		return err
 	}
-	b := &builder{root: root, tmp: tmp}
+	b := &builder{root: root, dir: dir}
 
 	var results []*result
 	for _, g := range guests {
