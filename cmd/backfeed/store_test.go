@@ -205,7 +205,7 @@ func TestStoreUsage(t *testing.T) {
 		{"store gc " + dir, exitUsage, "want --retain or --retain-size"},
 		{"store gc --retain -1h " + dir, exitUsage, "want a positive time"},
 		{"store ls " + t.TempDir(), exitNothing, "a directory, but no store"},
-		{"store ls " + dir + "/absent", exitFailed, "no such file"},
+		{"store ls " + dir + "/absent", exitFailed, "backfeed: " + dir + "/absent: no such file or directory"},
 		{"record -a --store " + dir + " -o x", exitUsage, "not both"},
 		{"record -a --label a=b", exitUsage, "goes with --store"},
 		{"record -a -- true", exitUsage, "want a command or -a, not both"},

@@ -177,10 +177,11 @@ func experimentFindings(root string, sampling []report.Finding) []report.Finding
 		}
 		return f
 	}
-	found := []report.Finding{
-		timed("pcsamp", "`record`, `prof`"),
-		timed("usertime", "`record --callers` unwinds whole stacks, of code without frame pointers too; `record` keeps 8 frames, which such code cuts off"),
+	usertime := "`record` keeps 8 frames, which code without frame pointers cuts off; whole stacks need what callers lacks"
+	if works("callers") {
+		usertime = "`record --callers` unwinds whole stacks, of code without frame pointers too; `record` keeps 8 frames, which such code cuts off"
 	}
+	found := []report.Finding{timed("pcsamp", "`record`, `prof`"), timed("usertime", usertime)}
 	ideal := timed("ideal", "`record`, `prof --experiment ideal`: inferred, nothing is instrumented")
 	if ideal.OK && works("precise instructions") {
 		ideal.Detail = "with `--event cycles` of `record -a`: samples of instructions do not tell time"

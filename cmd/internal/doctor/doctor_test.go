@@ -97,8 +97,9 @@ func TestExperimentFindings(t *testing.T) {
 		sampling   []report.Finding
 		want       []string
 	}{
-		{"a timer", dir, timer, []string{"pcsamp yes", "usertime yes", "ideal yes", "hardware counters no", "fpe yes"}},
+		{"a timer", dir, timer, []string{"pcsamp yes", "usertime yes `record` keeps 8 frames", "ideal yes", "hardware counters no", "fpe yes"}},
 		{"counters", dir, []report.Finding{{Name: "cycles", OK: true}, {Name: "record", OK: true}}, []string{"hardware counters yes"}},
+		{"callers", dir, append(timer[:3:3], report.Finding{Name: "callers", OK: true}), []string{"usertime yes `record --callers` unwinds whole stacks"}},
 		{"nothing", t.TempDir(), nil, []string{"pcsamp no nothing can be sampled", "ideal no", "fpe no this kernel has no tracepoints"}},
 	} {
 		got := findingLines(experimentFindings(tt.root, tt.sampling))

@@ -245,6 +245,9 @@ func OpenStore(dir string, notify report.Notify) (store.Store, error) {
 	if errors.Is(err, store.ErrNoStore) {
 		return nil, fail.Errorf(fail.Nothing, "%s: a directory, but no store; record --store DIR and agent --store DIR make one", dir)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", dir, fail.Cause(err))
+	}
 	return s, err
 }
 
