@@ -57,22 +57,40 @@ func TestWriteGCC(t *testing.T) {
 		},
 		{
 			// CHECK(top < end), a line that is a check and a failure.
-			name: "gcc 12 is not told of a line that ran, if a part of it fails and did not", gcc: 12,
+			name: "gcc 12 is told of a line that ran, and of which a part failed, how often that did", gcc: 12,
 			text: "proc f@10 x900\nblock x900\nf:11\nf:12\nblock x900\nf:13\nblock x0\nf:12\nblock x0 ends\nf:12\nf:15\nblock x900\nf:14\nblock x800 ends\nf:14\nblock x0\nf:13\n" +
 				"edge 0>1 fallthrough x900\nedge 0>2 taken x0\nedge 1>4 taken x900\nedge 2>3 fallthrough x0",
-			want: map[string]string{"f": "1=900 3=900 4=900 5=0"},
+			want: map[string]string{"f": "1=900 2=0 3=900 4=900 5=0"},
 		},
 		{
-			name: "gcc 13 is", gcc: 13,
+			name: "so is gcc 13", gcc: 13,
 			text: "proc f@10 x900\nblock x900\nf:11\nf:12\nblock x0 ends\nf:12",
-			want: map[string]string{"f": "1=900 2=900"},
+			want: map[string]string{"f": "1=900 2=0"},
+		},
+		{
+			// p = a[i]; if (p == q) continue; if (p && p->x) n++; the second condition has blocks of its own, of which only the first has another line.
+			name: "a condition says what nothing else of its blocks says, or is left out", gcc: 12,
+			text: "proc f@10 x900\nblock x900\nf:11\nf:12\nblock x600\nf:13\nf:14\nblock x300\nf:14\nblock x200\nf:15\nblock x900\nf:16\n" +
+				"edge 0>1 fallthrough x600\nedge 0>4 taken x300\nedge 1>2 fallthrough x300\nedge 1>4 taken x300\nedge 2>3 fallthrough x200\nedge 2>4 taken x100\nedge 3>4 fallthrough x200",
+			want: map[string]string{"f": "1=900 3=600 4=300 5=200 6=900"},
+		},
+		{
+			// The load of `if (c[0] == x) c[0] = c[1];` is done before the branch.
+			name: "a line of which a part was moved up has the count of the rest", gcc: 14,
+			text: "proc f@10 x900\nblock x900\nf:11\nf:13\nf:12\nblock x300\nf:13\nblock x900\nf:14\nedge 0>1 fallthrough x300\nedge 0>2 taken x600\nedge 1>2 fallthrough x300",
+			want: map[string]string{"f": "1=900 3=300 4=900"},
+		},
+		{
+			name: "gcc 16 is told of all", gcc: 16,
+			text: "proc f@10 x900\nblock x900\nf:11\nf:13\nf:12\nblock x300\nf:13\nblock x900\nf:14\nedge 0>1 fallthrough x300\nedge 0>2 taken x600\nedge 1>2 fallthrough x300",
+			want: map[string]string{"f": "1=900 2=900 3=900 4=900"},
 		},
 		{
 			// push(x) { if (size == room) grow(); data[size++] = x; }, a line that is a check, a call and what follows.
-			name: "gcc 12 is not told of a line that ran, if it branches to a call of its own that hardly ran", gcc: 12,
+			name: "or how often it called, if it branches to a call of its own that hardly ran", gcc: 12,
 			text: "func push@30\nproc grow@40 x1\nblock x1\ngrow:41\nproc f@10 x900\nblock x900\nf:11\npush:31<f:12\nblock x1\npush:31.1<f:12 call grow x1\nblock x900\npush:31.2<f:12\nf:13\n" +
 				"edge 0>1 fallthrough x1\nedge 0>2 taken x899\nedge 1>2 fallthrough x1",
-			want: map[string]string{"f": "1=900 3=900 2:push()", "grow": "1=1"},
+			want: map[string]string{"f": "1=900 3=900 2:push(1=1)", "grow": "1=1"},
 		},
 		{
 			name: "but if the call ran, or a branch of another line leads to it", gcc: 12,

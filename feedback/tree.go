@@ -92,6 +92,8 @@ type dialect struct {
 	doubts bool
 	// mixes is said of a compiler that has one count for a line, whichever blocks are of it: see unmix.
 	mixes bool
+	// loudest is said of a compiler that takes the largest count of a block's lines for the block's: see quieten.
+	loudest bool
 	// splits is said of a compiler that splits functions and puts the parts back: see framesOf.
 	splits bool
 }
@@ -110,6 +112,7 @@ type discriminator struct {
 func (t *tree) image(v *view, as dialect) {
 	s := newSites(v)
 	pieces := map[string]*function{}
+	told := map[string][]told{}
 	names := map[string]string{} // of functions, by piece
 	t.of(v.Procs)
 	for _, r := range v.Procs {
@@ -125,11 +128,15 @@ func (t *tree) image(v *view, as dialect) {
 		if pieces[piece] == nil {
 			names[piece] = name
 		}
-		d := treeDecoder{tree: t, view: v, dialect: as, sites: s, disc: as.discriminator(v, v.lines.Unit(r.Proc.Addr))}
+		d := treeDecoder{tree: t, view: v, dialect: as, sites: s, disc: as.discriminator(v, v.lines.Unit(r.Proc.Addr)), told: told[piece]}
 		d.proc(childOf(pieces, piece), r)
+		told[piece] = d.told
 	}
 	for _, piece := range sortedKeys(pieces, cmp.Compare) {
 		name := names[piece]
+		if as.loudest {
+			quieten(told[piece])
+		}
 		pieces[piece].gather()
 		pieces[piece].raise()
 		pieces[piece].unmix()
@@ -205,6 +212,7 @@ type treeDecoder struct {
 	dialect
 	sites *sites
 	disc  func(raw uint32) discriminator
+	told  []told // of the blocks so far, where dialect.loudest
 }
 
 func (d *treeDecoder) proc(f *function, r *infer.Result) {
@@ -228,6 +236,9 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 			continue
 		}
 		n := whole(r.Block[i].N)
+		if d.loudest {
+			d.told = append(d.told, told{n: n, conditional: len(r.Proc.Blocks[i].Out) > 1})
+		}
 		insts := d.code.Insts(&r.Proc.Blocks[i])
 		var doubted []bool
 		if d.doubts {
@@ -260,6 +271,74 @@ func chooses(c code, insts []image.Inst) bool {
 	}
 	return false
 }
+
+// A place is a spot of a function, or of a body that was inlined.
+type place struct {
+	f  *function
+	at spot
+}
+
+// What a basic block tells of the places of its instructions.
+type told struct {
+	n           uint64 // executions
+	places      []place
+	last        place // of its last instruction that has one
+	conditional bool  // it ends in a branch
+}
+
+// alike is by how much counts may differ that are taken for those of one block.
+const alike = 4. / 3
+
+// quieten leaves out, or lowers, the counts of places that say too much of some of their blocks. A compiler that takes the largest count of a block's
+// statements for the block's has no use for those that lie in several blocks of different counts, as of loads that were moved up to where their line may
+// not be reached, of conditions `a && b` and loops `for (i = 0; i < n; i++)`; nor for those of branches: gcc has notes of what it guesses
+// of a branch (GIMPLE_PREDICT), as in `if (x) continue;`, in the block that it leads to, with the line of the condition. So these places are told of
+// only for the blocks that no other place tells of, by the most of these. What is too low then, gcc raises by what flows in and out; what is too high stays.
+func quieten(blocks []told) {
+	spans := map[place]*span{}
+	for _, b := range blocks {
+		for _, p := range b.places {
+			s := spans[p]
+			if s == nil {
+				s = &span{least: b.n, most: b.n}
+				spans[p] = s
+			}
+			s.least, s.most = min(s.least, b.n), max(s.most, b.n)
+			s.branches = s.branches || b.conditional && p == b.last
+		}
+	}
+	needed := map[place]uint64{}
+	for _, b := range blocks {
+		covered := slices.ContainsFunc(b.places, func(p place) bool {
+			return !spans[p].doubtful() && alike*float64(p.f.body[p.at]) >= float64(b.n)
+		})
+		if covered {
+			continue
+		}
+		for _, p := range b.places {
+			needed[p] = max(needed[p], b.n)
+		}
+	}
+	for p, s := range spans {
+		if !s.doubtful() {
+			continue
+		}
+		if n, ok := needed[p]; ok {
+			p.f.body[p.at] = min(p.f.body[p.at], n)
+		} else {
+			delete(p.f.body, p.at)
+		}
+	}
+}
+
+// A span is what the blocks of a place have in common.
+type span struct {
+	least, most uint64 // executions
+	branches    bool   // one of them ends in a branch of that place
+}
+
+// doubtful reports whether a count of the place may be wrong of a block that it is of.
+func (s *span) doubtful() bool { return s.branches || float64(s.most) > alike*float64(s.least) }
 
 // mixed is how many times as often as in blocks that lead to no return a line ran where these say nothing of its count.
 const mixed = 64
@@ -385,6 +464,13 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, aside bool) {
 	}
 	at, copies := d.spot(frames[0])
 	f.body[at] = max(f.body[at], n*copies)
+	if d.loudest {
+		b := &d.told[len(d.told)-1]
+		b.last = place{f, at}
+		if !slices.Contains(b.places, b.last) {
+			b.places = append(b.places, b.last)
+		}
+	}
 	if aside {
 		f.aside(at, max(f.asides[at], n*copies))
 	}

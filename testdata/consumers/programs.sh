@@ -14,6 +14,10 @@
 #   markdown Rust, markdown.rs with the crate pulldown-cmark
 #   python   C, CPython: an interpreter with computed gotos
 #   postgres C, a server: a process for each client
+#   minisat  C++, searches: gcc alone is measured of it, as of those below
+#   mawk     C, an interpreter
+#   bzip2    C, compresses and decompresses
+#   gzip     C, compresses and decompresses
 #   godoc    Go, a server, for wall.sh alone
 #
 # Those from jsonnet on are source packages of Debian 12, but for godoc, which is a Go module.
@@ -342,6 +346,61 @@ postgres)
 		*) "${@:2}" --single -D "$dir/data" -F postgres <"$bench.sql" 2>server.log ;;
 		esac
 	}
+	;;
+minisat)
+	gcc=(g++-12) measured=(gcc afdo)
+	debian minisat2=2.2.1 minisat
+	cp minisat/minisat/core/{Main,Solver}.cc minisat/minisat/utils/{Options,System}.cc src
+	for f in src/*.cc; do mv "$f" "${f%.cc}.cpp"; done
+	flags=(-w -D__STDC_LIMIT_MACROS -D__STDC_FORMAT_MACROS -fpermissive "-I$dir/minisat") libs=(-lz)
+	# Formulas of three literals a clause, near where half of them can be satisfied.
+	for seed in {1..4}; do
+		awk -v seed="$seed" -v n=220 'BEGIN { srand(seed); m = int(4.26 * n); print "p cnf", n, m
+			while (m--) { for (i = 0; i < 3; i++) printf "%d ", (rand() < 0.5 ? -1 : 1) * (1 + int(n * rand())); print 0 } }' >"$seed.cnf"
+	done
+	run() {
+		local seed seeds=(1 2 3)
+		[ "$1" != counted ] || seeds=(4)
+		for seed in "${seeds[@]}"; do "${@:2}" -verb=0 "$seed.cnf" model >/dev/null || [ $? -lt 30 ] && cat model; done
+	}
+	;;
+mawk)
+	measured=(gcc afdo)
+	[ -d tree ] || {
+		debian mawk=1.3.4.20200120 tree
+		(cd tree && CC=gcc-12 ./configure -q >configured.log 2>&1)
+	}
+	make=(mawk CFLAGS=-w) product=mawk
+	cat >words.awk <<-'END'
+		{ gsub(/[^A-Za-z_ ]/, " "); for (i = 1; i <= NF; i++) n[tolower($i)]++; chars += length($0) }
+		/static/ { s[substr($2, 1, 3)] += NF }
+		END { for (w in n) { all++; sum += n[w] * length(w) }; for (w in s) t += s[w]; print NR, all, sum, t, chars }
+	END
+	from=$(module github.com/mattn/go-sqlite3@v1.14.52)
+	tail -c 1000000 "$from/sqlite3-binding.c" >counted.in
+	sampled=(-f words.awk "$from/sqlite3-binding.c") counted=(-f words.awk counted.in)
+	;;
+bzip2 | gzip)
+	measured=(gcc afdo)
+	from=$(module github.com/mattn/go-sqlite3@v1.14.52)
+	head -c 3000000 "$from/sqlite3-binding.c" >sampled.in
+	tail -c 1000000 "$from/sqlite3-binding.c" >counted.in
+	run() {
+		"${@:2}" -6 -c <"${1/trained/sampled}.in" >small && cksum small
+		[ "$1" = counted ] || for _ in {1..3}; do "${@:2}" -dc <small >large; done
+		"${@:2}" -dc <small
+	}
+	if [ "$program" = bzip2 ]; then
+		debian bzip2=1.0.8 bzip2
+		cp bzip2/{blocksort,bzip2,bzlib,compress,crctable,decompress,huffman,randtable}.c bzip2/*.h src
+		flags=(-w -D_FILE_OFFSET_BITS=64)
+	else
+		[ -d tree ] || {
+			debian gzip=1.12 tree
+			(cd tree && CC=gcc-12 ./configure -q >configured.log 2>&1)
+		}
+		make=(CFLAGS=-w gzip) product=gzip
+	fi
 	;;
 godoc)
 	server=yes
