@@ -70,7 +70,7 @@ type GCCStats struct {
 // several (auto-profile.cc): its lines have but one. What gcc 16 copied counts as often as all copies ran. One that is known not to run
 // has a count of 0; one of which nothing is known is not there. One that was compiled to
 // nothing but a conditional move, and what that chooses between, has half the count of its block. One that ran, of which a part
-// leads to a call that does not return, or is a call that the line branches to, and hardly ran, is not there. Nor is, for gcc 12 to 15, a condition, or
+// leads to a call that does not return, or is a call that the line branches to, and hardly ran, is not there. For gcc 12 to 15, nor is a condition, or
 // a line of blocks with several counts, where other lines say how often its blocks ran: see quieten.
 func WriteGCC(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GCCOptions) (GCCStats, error) {
 	v, err := viewForGCC(p, rec, opt.Image, "gcc")

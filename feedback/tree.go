@@ -272,8 +272,8 @@ func chooses(c code, insts []image.Inst) bool {
 	return false
 }
 
-// A place is a spot of a function, or of a body that was inlined.
-type place struct {
+// A spotOf is a spot of a function, or of a body that was inlined.
+type spotOf struct {
 	f  *function
 	at spot
 }
@@ -281,9 +281,9 @@ type place struct {
 // What a basic block tells of the places of its instructions.
 type told struct {
 	n           uint64 // executions
-	places      []place
-	last        place // of its last instruction that has one
-	conditional bool  // it ends in a branch
+	places      []spotOf
+	last        spotOf // of its last instruction that has one
+	conditional bool   // it ends in a branch
 }
 
 // alike is by how much counts may differ that are taken for those of one block.
@@ -295,7 +295,7 @@ const alike = 4. / 3
 // of a branch (GIMPLE_PREDICT), as in `if (x) continue;`, in the block that it leads to, with the line of the condition. So these places are told of
 // only for the blocks that no other place tells of, by the most of these. What is too low then, gcc raises by what flows in and out; what is too high stays.
 func quieten(blocks []told) {
-	spans := map[place]*span{}
+	spans := map[spotOf]*span{}
 	for _, b := range blocks {
 		for _, p := range b.places {
 			s := spans[p]
@@ -307,9 +307,9 @@ func quieten(blocks []told) {
 			s.branches = s.branches || b.conditional && p == b.last
 		}
 	}
-	needed := map[place]uint64{}
+	needed := map[spotOf]uint64{}
 	for _, b := range blocks {
-		covered := slices.ContainsFunc(b.places, func(p place) bool {
+		covered := slices.ContainsFunc(b.places, func(p spotOf) bool {
 			return !spans[p].doubtful() && alike*float64(p.f.body[p.at]) >= float64(b.n)
 		})
 		if covered {
@@ -466,7 +466,7 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, aside bool) {
 	f.body[at] = max(f.body[at], n*copies)
 	if d.loudest {
 		b := &d.told[len(d.told)-1]
-		b.last = place{f, at}
+		b.last = spotOf{f, at}
 		if !slices.Contains(b.places, b.last) {
 			b.places = append(b.places, b.last)
 		}

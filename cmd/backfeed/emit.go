@@ -35,7 +35,8 @@ needed with the profile, too.
 
 `+ifChangedHelp+` Profiles by probe are written anew.`,
 			"backfeed emit llvm app.bfr -o app.prof\nclang -O2 -fprofile-sample-use=app.prof -o app app.c", emit.LLVM),
-		emitCommand("gcc", "an .afdo profile for gcc -fauto-profile", `It is for gcc 12 to 16. The sampled build needs -g.`,
+		emitCommand("gcc", "an .afdo profile for gcc -fauto-profile", `It is for gcc 12 to 16. The sampled build needs -g. gcc makes half as much of it as of what emit gcda writes, and may
+take more branches than without a profile: measure the build. Take it where one profile is to serve several builds of a changing source.`,
 			"backfeed emit gcc app.bfr -o app.afdo\ngcc -O2 -fauto-profile=app.afdo -fno-tracer -o app app.c", emit.GCC),
 		emitGCDACmd,
 		emitCommand("bolt", "an fdata profile for llvm-bolt", `The image needs its relocations (-Wl,--emit-relocs).`,
