@@ -466,9 +466,9 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64, aside bool) {
 	f.body[at] = max(f.body[at], n*copies)
 	if d.loudest {
 		b := &d.told[len(d.told)-1]
-		b.last = spotOf{f, at}
-		if !slices.Contains(b.places, b.last) {
-			b.places = append(b.places, b.last)
+		if p := (spotOf{f, at}); b.last != p { // to be there twice says no more
+			b.last = p
+			b.places = append(b.places, p)
 		}
 	}
 	if aside {
