@@ -21,6 +21,7 @@ func estimate(p *Placed, opt Options) {
 		known = append(known, exact.known(ip.ID, ip.Image)...)
 	}
 	known = slices.Concat(opt.Known, prof.sound(known))
+	prof.Calibrated = len(known) > 0
 	calibrated := len(known) > 0 || len(exact.counted.Images) > 0 || opt.Places > 0 || opt.Sites > 0
 	if calibrated {
 		sure := *par

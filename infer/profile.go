@@ -48,6 +48,8 @@ type Profile struct {
 	// beside is in EntryFactor.
 	Common float64
 
+	Calibrated bool // walks or probes told where branches go, or how often some code runs
+
 	// Counted is the part of Samples.Used in procedures whose executions were counted in another run (callgrind's): among one another
 	// these are as counted, and what they may be off by is Common.
 	Counted float64

@@ -101,12 +101,13 @@ type TimeHeader struct {
 	Within          map[string]float64 `json:"confidence_within"` // the same among those of its procedure
 	CommonFactor    float64            `json:"common_factor,omitempty"`
 	counted         float64            // infer.Profile.Counted
+	calibrated      bool               // infer.Profile.Calibrated
 }
 
 // NewTimeHeader returns the header of a document of a schema.
 func NewTimeHeader(prof *infer.Profile, schema string, x *explain.Explainer) TimeHeader {
 	t := NewTrust(prof)
-	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), infer.ClockOf(prof), t.Conf.shares(), t.Within.shares(), prof.CommonFactor(), prof.Counted}
+	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), infer.ClockOf(prof), t.Conf.shares(), t.Within.shares(), prof.CommonFactor(), prof.Counted, prof.Calibrated}
 }
 
 // shares returns the share of each confidence.
@@ -141,13 +142,21 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 		_, err = Fprintf(w, style, "%s\n", told)
 	} else if err == nil && h.CommonFactor >= infer.TimeFactor && h.Used < infer.FewTotal {
 		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %g in\n"+
-			"procedures with 3 samples or more, %g in others: the samples are few. `record --calibrate` counts executions.\n",
-			infer.EntryFactor(3, h.Used), infer.EntryFactor(0, h.Used))
+			"procedures with 3 samples or more, %g in others: the samples are few.%s\n",
+			infer.EntryFactor(3, h.Used), infer.EntryFactor(0, h.Used), h.advice("executions"))
 	} else if err == nil && h.Confidence[infer.High.String()]+h.Confidence[infer.Medium.String()] < 0.5 {
 		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %d, in loops\n"+
-			"that follow pointers by more: an execution takes a fraction of a cycle or hundreds. `record --calibrate` counts some.\n", infer.TimeFactor)
+			"that follow pointers by more: an execution takes a fraction of a cycle or hundreds.%s\n", infer.TimeFactor, h.advice("some"))
 	}
 	return err
+}
+
+// advice says what counts executions, where that was not done.
+func (h *TimeHeader) advice(what string) string {
+	if h.calibrated {
+		return ""
+	}
+	return " `record --calibrate` counts " + what + "."
 }
 
 // toldFactor says what all executions may be off by together, where that is told by more than time; else it is "".
@@ -179,6 +188,9 @@ func ToldEntries(p *infer.Profile) string {
 	of := ""
 	if told := p.Told(); told < infer.FewTotal {
 		of = fmt.Sprintf(", of %s samples", Integer(told))
+	}
+	if p.Calibrated {
+		return fmt.Sprintf("Walks and probes told where branches go, not how often all of it runs, which time tells%s: with 90 %% confidence, executions are within a factor of %s.", of, EntryFactors(p))
 	}
 	return fmt.Sprintf("Executions are inferred from time alone%s: with 90 %% confidence, within a factor of %s.", of, EntryFactors(p))
 }

@@ -404,7 +404,11 @@ func (v *View) unknown(at places) report.Insight {
 		}
 	}
 	if common := p.CommonFactor(); common >= infer.TimeFactor && p.Counted == 0 {
-		f.Say("How often code ran is known from time alone, within a factor of %s: record --calibrate counts some. ", report.EntryFactors(p))
+		if p.Calibrated {
+			f.Say("Where branches go was seen; how often all ran is known from time, within a factor of %s. ", report.EntryFactors(p))
+		} else {
+			f.Say("How often code ran is known from time alone, within a factor of %s: record --calibrate counts some. ", report.EntryFactors(p))
+		}
 	}
 	switch kept, other := v.stacksKept(); {
 	case kept:
