@@ -29,6 +29,14 @@ func faultPauseAfter(window time.Duration, faults uint64, hz int, u float64) tim
 	return time.Duration(math.Min(pause, float64(faultPause)))
 }
 
+// standFor returns what the faults of a window stand for, as there was a pause after it: both in processor time of what is sampled.
+func standFor(faults uint64, window, pause time.Duration) float64 {
+	if window <= 0 {
+		return float64(faults)
+	}
+	return float64(faults) * (1 + max(0, pause.Seconds())/window.Seconds())
+}
+
 // dearFault is the time of a page fault from which they are looked at: of 0.1 to 1 us, as is usual, they take the kernel most. Tests change it.
 var dearFault = 3 * time.Microsecond
 

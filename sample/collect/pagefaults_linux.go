@@ -43,12 +43,13 @@ func faultTime() time.Duration {
 
 // A faultWatch switches the samples of page faults on and off.
 type faultWatch struct {
-	fds  []int
-	hz   int
-	quit chan struct{}
-	done chan struct{}
+	fds   []int
+	sides []int // of the same threads, which are never off
+	hz    int
+	quit  chan struct{}
+	done  chan struct{}
 
-	stood float64 // faults that there were: those of windows, and as many in the pause after each as its length makes
+	stood float64 // faults that there were: those of windows, and as many in the pause after each as its processor time makes
 }
 
 // watchFaults begins to, if a session samples faults. What it returns ends that, and returns how many faults there were: it may be
@@ -56,7 +57,7 @@ type faultWatch struct {
 func (s *session) watchFaults() (stop func() float64) {
 	for i := range s.events {
 		if ev := &s.events[i]; ev.perf.beside && len(ev.fds) > 0 {
-			w := &faultWatch{fds: ev.fds, hz: s.opt.Frequency, quit: make(chan struct{}), done: make(chan struct{})}
+			w := &faultWatch{fds: ev.fds, sides: s.sides, hz: s.opt.Frequency, quit: make(chan struct{}), done: make(chan struct{})}
 			go w.run()
 			return sync.OnceValue(w.stop)
 		}
@@ -67,26 +68,28 @@ func (s *session) watchFaults() (stop func() float64) {
 func (w *faultWatch) run() {
 	defer close(w.done)
 	length := faultWindow
-	for before := uint64(0); ; {
-		begun := time.Now()
+	var before uint64
+	var begun time.Duration // of the window, in processor time: the first begins with the events, whenever this does
+	for {
 		ended := w.wait(length)
-		after := w.faults()
-		n := float64(after - before)
-		pause := faultPauseAfter(length, after-before, w.hz, rand.Float64())
-		before = after
+		off := time.Now()
+		after, at := w.faults(), w.ran()
+		faults, window := after-before, at-begun
+		before, begun = after, at
+		pause := faultPauseAfter(length, faults, w.hz, rand.Float64())
 		if ended || pause == 0 {
-			w.stood += n
+			w.stood += float64(faults)
 			if ended {
 				return
 			}
 			continue
 		}
-		off := time.Now()
 		ioctlAll(w.fds, unix.PERF_EVENT_IOC_DISABLE)
 		cost := time.Since(off)
 		ended = w.wait(pause)
 		on := time.Now()
-		w.stood += n * float64(on.Sub(begun)) / float64(max(1, off.Sub(begun)))
+		begun = w.ran()
+		w.stood += standFor(faults, window, begun-at)
 		if ended {
 			return
 		}
@@ -113,6 +116,16 @@ func (w *faultWatch) faults() (n uint64) {
 		n += value
 	}
 	return n
+}
+
+// ran is for how long threads were on a processor so far. A program that waits, or has ended, faults no more: by the time that passes, one that ended
+// in a pause had up to three times its faults.
+func (w *faultWatch) ran() (sum time.Duration) {
+	for _, fd := range w.sides {
+		_, _, ran := readCounter(fd)
+		sum += time.Duration(ran)
+	}
+	return sum
 }
 
 // stop ends it, and returns how many faults there were.

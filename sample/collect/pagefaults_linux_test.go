@@ -49,7 +49,7 @@ func checkFaults(t *testing.T, rec *sample.Recording, exe string) {
 	const want = faultPages * faultRounds
 	all, most := faultsOf(rec, exe)
 	t.Logf("%d faults, %d at one place, of %d", all, most, want)
-	if most < want*6/10 || most > want*15/10 {
+	if most < want*6/10 || most > want*12/10 { // each takes longer while it is looked at, so that there are fewer for the time
 		t.Errorf("%d faults at one place, want about %d", most, want)
 	}
 	if all-most > want/20 {

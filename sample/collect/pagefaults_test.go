@@ -29,6 +29,25 @@ func TestFaultPause(t *testing.T) {
 	}
 }
 
+// TestStandFor: the faults of a window stand for those of the pause after it by the processor time of both: in none of which nothing faults.
+func TestStandFor(t *testing.T) {
+	for _, tt := range []struct {
+		faults        uint64
+		window, pause time.Duration
+		want          float64
+	}{
+		{600, 5 * time.Millisecond, 100 * time.Millisecond, 12600},
+		{600, 5 * time.Millisecond, 0, 600}, // it ended, or waits
+		{1900, 15 * time.Millisecond, 300 * time.Millisecond, 39900},
+		{7, 0, 50 * time.Millisecond, 7},
+		{0, 5 * time.Millisecond, 50 * time.Millisecond, 0},
+	} {
+		if got := standFor(tt.faults, tt.window, tt.pause); got < tt.want-0.5 || got > tt.want+0.5 {
+			t.Errorf("%d faults in %v, then %v: %g, want %g", tt.faults, tt.window, tt.pause, got, tt.want)
+		}
+	}
+}
+
 // TestAddFaults: those that were seen stand for all that there were.
 func TestAddFaults(t *testing.T) {
 	app, other := sample.ImageID{Path: "/app"}, sample.ImageID{Path: "/other"}
