@@ -112,7 +112,7 @@ type discriminator struct {
 func (t *tree) image(v *view, as dialect) {
 	s := newSites(v)
 	pieces := map[string]*function{}
-	told := map[string][]told{}
+	told := map[string][]blockTold{}
 	names := map[string]string{} // of functions, by piece
 	t.of(v.Procs)
 	for _, r := range v.Procs {
@@ -212,7 +212,7 @@ type treeDecoder struct {
 	dialect
 	sites *sites
 	disc  func(raw uint32) discriminator
-	told  []told // of the blocks so far, where dialect.loudest
+	told  []blockTold // of the blocks so far, where dialect.loudest
 }
 
 func (d *treeDecoder) proc(f *function, r *infer.Result) {
@@ -237,7 +237,7 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 		}
 		n := whole(r.Block[i].N)
 		if d.loudest {
-			d.told = append(d.told, told{n: n, conditional: len(r.Proc.Blocks[i].Out) > 1})
+			d.told = append(d.told, blockTold{n: n, conditional: len(r.Proc.Blocks[i].Out) > 1})
 		}
 		insts := d.code.Insts(&r.Proc.Blocks[i])
 		var doubted []bool
@@ -278,8 +278,8 @@ type spotOf struct {
 	at spot
 }
 
-// What a basic block tells of the places of its instructions.
-type told struct {
+// A blockTold is what a basic block tells of the places of its instructions.
+type blockTold struct {
 	n           uint64 // executions
 	places      []spotOf
 	last        spotOf // of its last instruction that has one
@@ -294,7 +294,7 @@ const alike = 4. / 3
 // not be reached, of conditions `a && b` and loops `for (i = 0; i < n; i++)`; nor for those of branches: gcc has notes of what it guesses
 // of a branch (GIMPLE_PREDICT), as in `if (x) continue;`, in the block that it leads to, with the line of the condition. So these places are told of
 // only for the blocks that no other place tells of, by the most of these. What is too low then, gcc raises by what flows in and out; what is too high stays.
-func quieten(blocks []told) {
+func quieten(blocks []blockTold) {
 	spans := map[spotOf]*span{}
 	for _, b := range blocks {
 		for _, p := range b.places {

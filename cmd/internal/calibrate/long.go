@@ -114,8 +114,8 @@ func (k *Calibrator) Release(held *collect.Held) error {
 	return held.Release() // unless that was done
 }
 
-// roomForLong is how much room there is where long walks begin beside those in the kernel: some of them come of a third of it, beside what
-// their tracer takes. Of a minute of SQLite at 1 %, it took 34 ms of the 250 that were left for walks, for five long ones.
+// roomForLong is how much room there is where long walks begin beside those in the kernel: a third of it is for some tens of them, and for what
+// their tracer takes beside. Of a minute of SQLite at 1 %, it took 34 ms of the 250 that were left for walks, for five long ones.
 const roomForLong = time.Second
 
 // mayBeginLong reports whether long walks may begin: not before those in the kernel have what they need, which tell more for their
