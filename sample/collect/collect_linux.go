@@ -649,10 +649,7 @@ func (s *session) readTimes() {
 		}
 		s.tally.stats.Times = append(s.tally.stats.Times, t)
 	}
-	for _, fd := range s.sides {
-		_, _, ran := readCounter(fd)
-		s.ran += time.Duration(ran)
-	}
+	s.ran += ranFor(s.sides)
 }
 
 // watch drains the rings until the command or the processes have ended, or, with

@@ -151,6 +151,15 @@ func readCounter(fd int) (value, enabled, running uint64) {
 	return binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:])
 }
 
+// ranFor is for how long events counted, added up.
+func ranFor(fds []int) (sum time.Duration) {
+	for _, fd := range fds {
+		_, _, ran := readCounter(fd)
+		sum += time.Duration(ran)
+	}
+	return sum
+}
+
 // Probe tries the events to sample, best first, on this process, and stops at the
 // first that works. If none does, the error is an *Unavailable.
 func Probe() ([]Attempt, error) {

@@ -120,13 +120,7 @@ func (w *faultWatch) faults() (n uint64) {
 
 // ran is for how long threads were on a processor so far. A program that waits, or has ended, faults no more: by the time that passes, one that ended
 // in a pause had up to three times its faults.
-func (w *faultWatch) ran() (sum time.Duration) {
-	for _, fd := range w.sides {
-		_, _, ran := readCounter(fd)
-		sum += time.Duration(ran)
-	}
-	return sum
-}
+func (w *faultWatch) ran() time.Duration { return ranFor(w.sides) }
 
 // stop ends it, and returns how many faults there were.
 func (w *faultWatch) stop() float64 {

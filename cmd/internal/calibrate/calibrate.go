@@ -102,14 +102,14 @@ type Calibrator struct {
 	used    atomic.Int64  // processor time of what was sampled so far, in ns
 	choices atomic.Int64  // what choices took of this process, in ns, without Options.Whole
 	once    time.Duration // what was done once in this choice
-	// code is what walks go through, nil before the first choice; waiting is code for walks in the kernel that there was no room
-	// to begin, nil if there is none.
-	code, waiting *walksCode
-	before        time.Duration // processor time of this process when the choice began
-	rate          atomic.Uint64 // of windows, as of rates
-	pace          atomic.Uint64 // of long walks, likewise
-	proc          string        // /proc
-	running       input.Running // what runs as the choice begins
+	// code is what walks go through, nil before the first choice. It waits for those in the kernel where there was no room to begin them.
+	code    *walksCode
+	waits   bool
+	before  time.Duration // processor time of this process when the choice began
+	rate    atomic.Uint64 // of windows, as of rates
+	pace    atomic.Uint64 // of long walks, likewise
+	proc    string        // /proc
+	running input.Running // what runs as the choice begins
 	// allowed tells of the first bytes of an instruction whether they may be probed.
 	allowed func(code []byte, cond int8) error
 

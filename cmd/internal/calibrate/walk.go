@@ -168,7 +168,7 @@ func (k *Calibrator) setWalks() error {
 		}
 	}
 	k.code = &walksCode{trace.NewCode(all), all}
-	k.waiting = k.code
+	k.waits = true
 	k.long.setCode(k.code)
 	k.budget.extends(collect.ProcessorTime() - before)
 	if !k.mayWalk() {
@@ -186,11 +186,11 @@ type walksCode struct {
 // setWaiting has walks in the kernel go through the code that waits for them, and begins them if they have not begun.
 func (k *Calibrator) setWaiting(begins bool) error {
 	before := collect.ProcessorTime()
-	err := k.walker.SetCode(k.waiting.table, k.waiting.images)
+	err := k.walker.SetCode(k.code.table, k.code.images)
 	if begins {
 		k.once += collect.ProcessorTime() - before
 	}
-	k.waiting = nil
+	k.waits = false
 	k.inKernel.Store(err == nil)
 	k.outside.Store(new(k.wentOutside()))
 	return err
@@ -237,7 +237,7 @@ func (k *Calibrator) keeps() bool {
 // mayBeginWalks reports whether walks in the kernel may begin, through the code that the last choice put together: there is room for
 // them, and may be none for another choice.
 func (k *Calibrator) mayBeginWalks() bool {
-	return k.walker != nil && k.waiting != nil && k.aim() == walkerCost && k.budget.mayBegin() && k.budget.mayWalk(walkerCost)
+	return k.walker != nil && k.waits && k.aim() == walkerCost && k.budget.mayBegin() && k.budget.mayWalk(walkerCost)
 }
 
 // beginWalks begins them.
