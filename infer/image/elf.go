@@ -74,20 +74,11 @@ type Options struct {
 
 // Open reads the headers and symbols of the ELF file at path.
 func Open(path string, opt Options) (*Image, error) {
-	f, err := sample.OpenRegular(path)
-	if errors.Is(err, sample.ErrNotRegular) {
-		err = fmt.Errorf("%w: %w", err, ErrUnsupported)
-	}
+	h, err := OpenHeaders(path, opt)
 	if err != nil {
 		return nil, err
 	}
-	im, err := OpenFile(f, opt)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	im.close = append(im.close, f)
-	return im, nil
+	return h.Open()
 }
 
 // OpenFile reads the headers and symbols of an ELF file that is open, and stays so
@@ -96,16 +87,58 @@ func OpenFile(f *os.File, opt Options) (*Image, error) {
 	return opened(f, func(im *Image, size int64) error { return im.open(size, opt) })
 }
 
+// Headers are those of an ELF file, and which separate debug file it has. They say what Open makes known of the code, and of which
+// build, before all of it is decoded to find procedures, as it is where there are no symbols.
+type Headers struct {
+	im   *Image
+	size int64
+	opt  Options
+}
+
+// OpenHeaders opens the ELF file at path, until Open has made an Image of it or Close is called.
+func OpenHeaders(path string, opt Options) (*Headers, error) {
+	f, err := sample.OpenRegular(path)
+	if errors.Is(err, sample.ErrNotRegular) {
+		err = fmt.Errorf("%w: %w", err, ErrUnsupported)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h := &Headers{opt: opt}
+	h.im, err = opened(f, func(im *Image, size int64) error {
+		h.size = size
+		return im.openHeaders(opt)
+	})
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	h.im.close = append(h.im.close, f)
+	return h, nil
+}
+
+// Build returns the build ID of the file; 0 if it has none.
+func (h *Headers) Build() sample.BuildID { return h.im.Build }
+
+// Describes is that of the image.
+func (h *Headers) Describes() Description { return h.im.Describes() }
+
+// Close closes the file, and is for what Open is not called of.
+func (h *Headers) Close() error { return h.im.Close() }
+
+// Open reads the symbols.
+func (h *Headers) Open() (*Image, error) {
+	if err := h.im.readCode(h.size, h.opt); err != nil {
+		h.im.Close()
+		return nil, fmt.Errorf("%s: %w", h.im.Path, err)
+	}
+	return h.im, nil
+}
+
 // DebugFile opens the separate debug file of an ELF file; nil if it has none, or needs
 // none. It reads headers, and all of a debug file where only its CRC tells whose it is.
 func DebugFile(f *os.File, opt Options) (*os.File, error) {
-	im, err := opened(f, func(im *Image, _ int64) error {
-		err := im.readHeaders()
-		if err == nil {
-			im.openDebug(opt)
-		}
-		return err
-	})
+	im, err := opened(f, func(im *Image, _ int64) error { return im.openHeaders(opt) })
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +191,26 @@ func (im *Image) readHeaders() (err error) {
 	return err
 }
 
-// open reads headers and symbols; all else is read when it is asked for.
-func (im *Image) open(size int64, opt Options) error {
+// openHeaders reads headers, and finds the separate debug file.
+func (im *Image) openHeaders(opt Options) error {
 	if err := im.readHeaders(); err != nil {
 		return err
 	}
+	im.root, im.openFile = opt.Root, opt.OpenFile
+	im.openDebug(opt)
+	return nil
+}
+
+// open reads headers and symbols; all else is read when it is asked for.
+func (im *Image) open(size int64, opt Options) error {
+	if err := im.openHeaders(opt); err != nil {
+		return err
+	}
+	return im.readCode(size, opt)
+}
+
+// readCode reads symbols, and finds procedures where there are none, after openHeaders.
+func (im *Image) readCode(size int64, opt Options) error {
 	if err := im.load(size); err != nil {
 		return err
 	}
@@ -175,8 +223,6 @@ func (im *Image) open(size int64, opt Options) error {
 		entries, _ := im.readUnwind() // readSymbols tells of what is malformed
 		return entries
 	})
-	im.root, im.openFile = opt.Root, opt.OpenFile
-	im.openDebug(opt)
 	if !opt.Kernel {
 		return im.readSymbols()
 	}

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,29 +154,46 @@ func (f *finder) find(id sample.ImageID) (*image.Image, error) {
 }
 
 // findHere looks in all places of this machine; the nearest miss makes the error. Of a build that was stripped there may be a
-// copy that was not: as perf's cache has what was recorded, and the path what was built.
+// copy that was not: as perf's cache has what was recorded, and the path what was built. Of all that are the image, only
+// that which says most of its code is read whole, the first of equals.
 func (f *finder) findHere(id sample.ImageID) (*image.Image, error) {
 	worst := ErrNotFound
-	var best *image.Image
-	for path := range f.candidates(id, func() bool { return best != nil }) {
-		im, err := f.try(path, id)
-		switch {
-		case err == nil && best == nil:
-			best = im
-		case err == nil && im.Describes() > best.Describes():
-			best.Close()
-			best = im
-		case err == nil:
-			im.Close()
-		case !errors.Is(err, fs.ErrNotExist) && (worst == ErrNotFound || errors.Is(worst, ErrOtherID)):
+	miss := func(err error) {
+		if !errors.Is(err, fs.ErrNotExist) && (worst == ErrNotFound || errors.Is(worst, ErrOtherID)) {
 			worst = err
 		}
-		if best != nil && (best.Describes() == image.Whole || id.Build.IsZero() || path == f.given[id.Build]) {
-			break
+	}
+	var found []*image.Headers
+	first := func() *image.Image { // of those that say most
+		slices.SortStableFunc(found, func(a, b *image.Headers) int { return cmp.Compare(b.Describes(), a.Describes()) })
+		for len(found) > 0 {
+			im, err := found[0].Open()
+			found = found[1:]
+			if err == nil {
+				for _, other := range found {
+					other.Close()
+				}
+				return im
+			}
+			miss(err)
+		}
+		return nil
+	}
+	for path := range f.candidates(id, func() bool { return len(found) > 0 }) {
+		h, err := f.headers(path, id)
+		if err != nil {
+			miss(err)
+			continue
+		}
+		found = append(found, h)
+		if h.Describes() == image.Whole || id.Build.IsZero() || path == f.given[id.Build] {
+			if im := first(); im != nil {
+				return im, nil
+			}
 		}
 	}
-	if best != nil {
-		return best, nil
+	if im := first(); im != nil {
+		return im, nil
 	}
 	im, err := f.findRunning(id)
 	if err == nil {
@@ -234,18 +252,27 @@ func (f *finder) findRunning(id sample.ImageID) (*image.Image, error) {
 
 // try opens the file at path if it is the image that id names.
 func (f *finder) try(path string, id sample.ImageID) (*image.Image, error) {
-	im, err := image.Open(path, f.options(path, id))
+	h, err := f.headers(path, id)
 	if err != nil {
 		return nil, err
 	}
-	if !id.Build.IsZero() && im.Build != id.Build {
-		im.Close()
-		if im.Build.IsZero() {
+	return h.Open()
+}
+
+// headers opens the file at path if it is the image that id names, and does not yet read its symbols.
+func (f *finder) headers(path string, id sample.ImageID) (*image.Headers, error) {
+	h, err := image.OpenHeaders(path, f.options(path, id))
+	if err != nil {
+		return nil, err
+	}
+	if build := h.Build(); !id.Build.IsZero() && build != id.Build {
+		h.Close()
+		if build.IsZero() {
 			return nil, fmt.Errorf("%s has no build ID: %w", path, ErrOtherID)
 		}
-		return nil, fmt.Errorf("%s %w, %s", path, ErrOtherID, im.Build)
+		return nil, fmt.Errorf("%s %w, %s", path, ErrOtherID, build)
 	}
-	return im, nil
+	return h, nil
 }
 
 // options say where the separate debug file of an image is.
