@@ -17,7 +17,8 @@ var verdictCmd = &command{
 	name: "verdict", args: "OLD NEW|OLD... vs NEW...|STORE [--units N,N|--counter NAME|--per PROC] [--deploy TIME|--old LABEL --new LABEL]", short: "say whether a new build spends less than an old one",
 	long: `OLD and NEW are recordings of both builds, or of both sides of a deployment: one each, or several, those of
 OLD before the word vs and those of NEW after it. Of one store, --deploy says when NEW began; --old and --new
-choose by labels, --old-build and --new-build by build ID. Each epoch is then a recording.
+choose by labels, --old-build and --new-build by build ID, and both sides are to be said. Each epoch is then a
+recording.
 
 With units of work, what a unit takes is compared. They are numbers, or a counter of requests in metrics
 of Prometheus: a snapshot before and one after each recording, in order, or n+1 between which n recordings

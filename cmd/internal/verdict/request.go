@@ -2,7 +2,10 @@ package verdict
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"backfeed/cmd/internal/input"
@@ -37,8 +40,18 @@ func (r *Request) Choose(args []string) error {
 		return errors.New("want the sources of OLD before vs, and those of NEW after it")
 	case len(args) == 2:
 		old.Paths, new.Paths = args[:1], args[1:]
-	case len(args) == 1 && (!r.Deploy.IsZero() || len(old.Labels)+len(new.Labels) > 0 || old.Build != "" || new.Build != ""):
+	case len(args) == 1 && (!r.Deploy.IsZero() || old.chooses() && new.chooses()):
+		if r.Deploy.IsZero() && old.Build == new.Build && maps.Equal(old.Labels, new.Labels) {
+			return errors.New("OLD and NEW are the same samples of that source")
+		}
 		old.Paths, new.Paths = args, args
+	case len(args) == 1 && (old.chooses() || new.chooses()):
+		with, without := old, new
+		if new.chooses() {
+			with, without = new, old
+		}
+		name := strings.ToLower(without.Name)
+		return fmt.Errorf("one source, and nothing that says what of it is %s: it would have all samples of %s, too: want --%s or --%s-build", without.Name, with.Name, name, name)
 	case len(args) == 1:
 		return errors.New("one source, and nothing that says what of it is OLD and what NEW: want --deploy, --old and --new, or --old-build and --new-build")
 	default:
@@ -49,6 +62,9 @@ func (r *Request) Choose(args []string) error {
 	}
 	return r.chooseUnits()
 }
+
+// chooses reports whether a side says what of its sources it is.
+func (s *Side) chooses() bool { return len(s.Labels) > 0 || s.Build != "" }
 
 // Paths are the sources of both sides.
 func (r *Request) Paths() []string { return slices.Concat(r.Sides[0].Paths, r.Sides[1].Paths) }
