@@ -97,6 +97,11 @@ func runProf(c *cli, args []string) error {
 	if other && experiment.Value != "pcsamp" {
 		return c.usage(errors.New("--by and --all-events go with --experiment pcsamp"))
 	}
+	if other {
+		if err := fs.Refuse("of samples by "+by.Value+", or of all events, nothing is inferred", "model"); err != nil {
+			return c.usage(err)
+		}
+	}
 	if by.Value == "time" {
 		if err := fs.Refuse("--by time has a line for each slice of time, in their order", "lines"); err != nil {
 			return c.usage(err)
@@ -133,6 +138,9 @@ func runProf(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
+	if other {
+		return c.profTable(fs.Args(), opt, by.Value, *allEvents, *n, format)
+	}
 	opt.Images = []string{*inImage}
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
@@ -146,15 +154,6 @@ func runProf(c *cli, args []string) error {
 		return c.ideal(src, *n, *inclusive, format)
 	case "mix":
 		return c.mix(src, *proc, format)
-	}
-	if other {
-		events := []string{src.Profile.Event.Name}
-		if *allEvents {
-			events = report.ProfEvents(src.Profile, src.Recording)
-		}
-		t := report.NewProfTable(sideOf(src), src.Open, by.Value, events, *n)
-		rows := t.Rows()
-		return c.print("-", format, report.ItemsOf("backfeed.prof-by/2", rows), rows, t.Text)
 	}
 	of, err := subjectOf(src, *inImage, "")
 	if err != nil {
@@ -173,6 +172,31 @@ func firstRows[T any](rows []T, n int) []T {
 		return rows
 	}
 	return rows[:min(n, len(rows))]
+}
+
+// profTable adds samples up by what they are in, of which nothing is inferred.
+func (c *cli) profTable(paths []string, opt *input.Options, by string, allEvents bool, lines int, format *flagset.Choice) error {
+	boundGarbage(gcPercent)
+	src, err := c.read(paths, opt)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	event, images, err := src.Choose(by != "image")
+	if err != nil {
+		return err
+	}
+	events := []string{event}
+	if allEvents {
+		events = report.ProfEvents(event, src.Recording)
+	}
+	t := report.NewProfTable(src.Recording, images, src.Named, src.Open, by, events, lines)
+	src.TellImages(src.Recording)
+	if !t.Placed() {
+		return fail.Errorf(fail.Nothing, "prof: none of the samples of %s is in a known image", event)
+	}
+	rows := t.Rows()
+	return c.print("-", format, report.ItemsOf("backfeed.prof-by/2", rows), rows, t.Text)
 }
 
 // profSplit shows what ran, where or when.

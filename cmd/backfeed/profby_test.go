@@ -271,3 +271,31 @@ began                 seconds  host    user  system    memory  faults, major  sw
 		t.Errorf("without runs: exit code %d: %s", code, stderr)
 	}
 }
+
+// TestProfByImageOpensNone: paths are all that a table by image needs; one by procedure says which images are missing.
+func TestProfByImageOpensNone(t *testing.T) {
+	tree := filepath.Join(root, "testdata/mix")
+	im, first := openSampled(t, filepath.Join(tree, "mix"))
+	c := sample.NewCounts(sample.CPU{}, first.Event)
+	c.AddSample(c.Image(sample.ImageID{Build: im.Build, Path: "/gone/mix"}), 16, 3)
+	c.AddSample(c.Image(sample.ImageID{Build: im.Build, Path: "/copy/of/mix"}), 16, 2)
+	c.AddSample(c.Image(sample.ImageID{Path: "/gone/lib.so"}), 16, 2)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	file := testtool.Write(t, t.TempDir(), "one.bfr", string(rec.Encode()))
+	code, text, told := runCLI(t, "prof", file, "--by", "image")
+	const want = `
+samples  share     sum  image
+      5  71.4%   71.4%  /copy/of/mix
+      2  28.6%  100.0%  /gone/lib.so
+`
+	if "\n"+text != want || code != 0 || told != "" {
+		t.Errorf("exit code %d, %q\n%s\nwant:\n%s", code, told, text, want)
+	}
+	if code, _, told := runCLI(t, "prof", file, "--by", "line"); code != exitNothing || !strings.Contains(told, "/gone/lib.so, 28.6% of the samples: no such file") {
+		t.Errorf("by line, without any image: exit code %d: %s", code, told)
+	}
+	if code, _, told := runCLI(t, "prof", file, "--by", "image", "--model", "haswell"); code != exitUsage {
+		t.Errorf("a model for what infers nothing: exit code %d: %s", code, told)
+	}
+}

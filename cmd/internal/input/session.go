@@ -272,6 +272,28 @@ func (s *Session) Infer(ctx context.Context) error {
 	return nil
 }
 
+// Choose returns the event that Infer uses, and its images, where nothing is to be inferred of them. With places, it takes what is known by
+// name alone out of the recording, as Infer does, for which it opens images of the kernel; else it opens none.
+func (s *Session) Choose(places bool) (event string, images []sample.ImageID, err error) {
+	s.Recording = s.even(s.Recording)
+	event, images, err = infer.Chosen(s.Recording, s.opt.Infer)
+	if err != nil {
+		return "", nil, fail.Wrap(fail.Nothing, err)
+	}
+	if places {
+		sampled := s.Recording.ByImage()
+		s.Named = TakeNamed(s.Recording, s.Open)
+		s.tellKernel(sampled)
+	}
+	for _, c := range s.Recording.Counts {
+		if c.Event.Name == event {
+			s.tellEvents(c.Event)
+			break
+		}
+	}
+	return event, images, nil
+}
+
 // manyFaults: it is said how many samples are of page faults where they are one in so many or more.
 const manyFaults = 20
 

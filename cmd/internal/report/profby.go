@@ -51,19 +51,20 @@ type ProfTable struct {
 	paths  map[sample.ImageID]string     // by ImageID.Key: one path for all copies of an image
 }
 
-// NewProfTable adds the samples of events up. The first n keys are kept, all for 0.
-func NewProfTable(s compare.Side, open func(sample.ImageID) (*image.Image, error), by string, events []string, n int) *ProfTable {
+// NewProfTable adds the samples of events up, of which named are known by name alone. Copies of an image have the path that images has, if any. It
+// opens the images of samples but by image, for which paths will do. The first n keys are kept, all for 0.
+func NewProfTable(rec *sample.Recording, images []sample.ImageID, named map[compare.Named]uint64, open func(sample.ImageID) (*image.Image, error), by string, events []string, n int) *ProfTable {
 	t := &ProfTable{by: by, events: events, n: map[profKey]map[string]uint64{}, total: map[string]uint64{}, paths: map[sample.ImageID]string{}}
-	for id := range s.Recording.ByImage() {
+	for id := range rec.ByImage() {
 		if path, ok := t.paths[id.Key()]; !ok || id.Path < path {
 			t.paths[id.Key()] = id.Path
 		}
 	}
-	for _, ip := range s.Profile.Images {
-		t.paths[ip.ID.Key()] = ip.ID.Path
+	for _, id := range images {
+		t.paths[id.Key()] = id.Path
 	}
 	known := map[string]map[sample.Loss]uint64{} // losses that are something after all
-	for at, k := range s.Named {
+	for at, k := range named {
 		if at.Name == "" && by == "procedure" || !slices.Contains(events, at.Event) {
 			continue
 		}
@@ -77,7 +78,7 @@ func NewProfTable(s compare.Side, open func(sample.ImageID) (*image.Image, error
 		}
 		known[at.Event][at.Loss] += k
 	}
-	for _, c := range s.Recording.Counts {
+	for _, c := range rec.Counts {
 		if !slices.Contains(events, c.Event.Name) {
 			continue
 		}
@@ -234,15 +235,24 @@ func (k profKey) name(by string, style Style) string {
 	return k.file
 }
 
-// ProfEvents lists the events of the recording: the one that was inferred from, then
-// others by falling samples.
-func ProfEvents(p *infer.Profile, rec *sample.Recording) []string {
+// Placed reports whether any sample is of an image, or known by name.
+func (t *ProfTable) Placed() bool {
+	for k := range t.n {
+		if k.lost == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// ProfEvents lists the events of the recording: first, then others by falling samples.
+func ProfEvents(first string, rec *sample.Recording) []string {
 	n := map[string]uint64{}
 	for _, c := range rec.Counts {
 		if c.Total > 0 {
 			n[c.Event.Name] += c.Total
 		}
 	}
-	delete(n, p.Event.Name)
-	return append([]string{p.Event.Name}, MostFirst(n)...)
+	delete(n, first)
+	return append([]string{first}, MostFirst(n)...)
 }
