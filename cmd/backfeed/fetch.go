@@ -15,7 +15,7 @@ that the lock has to their paths, before a build: OUTPUT is such a path, and all
 an output, one of mode commit can be had from --store too.
 
 Each is verified by its SHA-256 and kept in the user's cache. One that is there already stays. --offline asks no
-server.`,
+server. As of other files, the exit code is 1 if one is not there, and 4 if it is not what the lock pins.`,
 	examples: `backfeed fetch
 backfeed fetch --store https://profiles.example.com/api
 backfeed fetch prof/api.prof --offline`,

@@ -34,7 +34,7 @@ const maxProfile = 1 << 30
 // there already stay. All of them are tried; the error is of those that could not be had.
 func Fetch(ctx context.Context, path string, opt FetchOptions) error {
 	if _, err := os.Stat(path); err != nil {
-		return fail.Errorf(fail.Nothing, "%s: %w; refresh writes one", path, fail.Cause(err))
+		return fmt.Errorf("%s: %w; refresh writes one", path, fail.Cause(err))
 	}
 	lock, err := ReadLock(path)
 	if err != nil {
@@ -123,14 +123,14 @@ func find(ctx context.Context, dir string, k *Locked, cached string, opt FetchOp
 	from := filepath.Join(store, k.Name)
 	switch {
 	case fetch.Is(store) && opt.Offline:
-		return nil, "", fail.Errorf(fail.Nothing, "%s is not in the cache, and no server is asked with --offline", k.Name)
+		return nil, "", fmt.Errorf("%s is not in the cache, and no server is asked with --offline", k.Name)
 	case fetch.Is(store):
 		from = strings.TrimSuffix(store, "/") + "/" + k.Name
 		b, err = opt.Get.Get(ctx, from, min(k.Bytes, maxProfile))
 	default:
 		b, err = os.ReadFile(from)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fail.Errorf(fail.Nothing, "%s: no such file; --store names another directory or a URL", from)
+			err = fmt.Errorf("%s: no such file; --store names another directory or a URL", from)
 		}
 	}
 	if err != nil {
