@@ -270,22 +270,28 @@ func isMagic(b string) bool {
 // Encode returns the stored form of r, whose Counts pass Check. It depends on what
 // was added to r, not on the order.
 func (r *Recording) Encode() []byte {
-	of := Merge(r).inOrder()
+	if !r.isMerged() {
+		r = Merge(r)
+	}
+	return r.inOrder().encode()
+}
+
+func (s *stored) encode() []byte {
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
 	e.magic = magic
 	for _, v := range slices.Backward(versions) {
-		if v.has(of) {
+		if v.has(s) {
 			e.magic = v.magic
 			break
 		}
 	}
 	copy(e.B, e.magic)
-	e.all(of.counts)
+	e.all(s.counts)
 	if e.magic >= magicSplit {
-		e.runs(&of.Recording)
+		e.runs(&s.Recording)
 	}
 	if e.magic >= magicOff {
-		e.all(of.off)
+		e.all(s.off)
 	}
 	return seal(e.B)
 }
@@ -528,7 +534,9 @@ func (e *encoder) places(o *ordered) map[Frame]int {
 	}
 	e.Int(len(index))
 	last := Frame{Image: Unknown}
-	for i, f := range slices.SortedFunc(maps.Keys(index), compareFrames) {
+	all := slices.AppendSeq(make([]Frame, 0, len(index)), maps.Keys(index))
+	slices.SortFunc(all, compareFrames)
+	for i, f := range all {
 		e.Int(f.Image - last.Image)
 		if f.Image != last.Image {
 			last.Off = 0

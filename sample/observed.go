@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"math/bits"
@@ -191,29 +192,52 @@ type ObservedPlaces struct {
 // Observed returns the places of r with more than samples: of the images that want names, of all
 // if it is nil.
 func (r *Recording) Observed(want func(ImageID) bool) ObservedPlaces {
-	type key struct {
-		image ImageID
-		off   Offset
-	}
-	var probed, walked, counted = map[key]bool{}, map[key]bool{}, map[key]bool{}
+	all := observed{}
 	for _, c := range r.Counts {
 		for _, ic := range c.Images {
-			if want != nil && !want(ic.ID) {
-				continue
-			}
-			for off, p := range ic.Probed {
-				at := key{ic.ID.Key(), off}
-				if p.Visits > 0 {
-					walked[at] = true
-				}
-				if p.Visits == 0 || p.Covered > p.Timed {
-					probed[at] = true
-				}
-			}
-			for off := range ic.Counted {
-				counted[key{ic.ID.Key(), off}] = true
+			if want == nil || want(ic.ID) {
+				all.add(ic.ID, maps.All(ic.Probed), maps.All(ic.Counted))
 			}
 		}
 	}
-	return ObservedPlaces{len(probed), len(walked), len(counted)}
+	return all.places()
+}
+
+// observed are the places of images, by key, with more than samples, and which of the following are known of each.
+type observed map[ImageID]map[Offset]uint8
+
+const (
+	isProbed = 1 << iota
+	isWalked
+	isCounted
+)
+
+func (o observed) add(id ImageID, probed iter.Seq2[Offset, Probed], counted iter.Seq2[Offset, uint64]) {
+	at := o[id.Key()]
+	if at == nil {
+		at = map[Offset]uint8{}
+		o[id.Key()] = at
+	}
+	for off, p := range probed {
+		if p.Visits > 0 {
+			at[off] |= isWalked
+		}
+		if p.Visits == 0 || p.Covered > p.Timed {
+			at[off] |= isProbed
+		}
+	}
+	for off := range counted {
+		at[off] |= isCounted
+	}
+}
+
+func (o observed) places() (n ObservedPlaces) {
+	for _, at := range o {
+		for _, kinds := range at {
+			n.Probed += int(kinds & isProbed)
+			n.Walked += int(kinds & isWalked / isWalked)
+			n.Counted += int(kinds & isCounted / isCounted)
+		}
+	}
+	return n
 }

@@ -3,6 +3,7 @@ package sample
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 )
 
@@ -56,7 +57,18 @@ func mapOf[K comparable, V any](all []entry[K, V]) map[K]V {
 	return m
 }
 
-// inOrder returns c, which Merge has made and nobody else uses, in order.
+// each goes through entries.
+func each[K comparable, V any](all []entry[K, V]) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, e := range all {
+			if !yield(e.key, e.of) {
+				return
+			}
+		}
+	}
+}
+
+// inOrder returns c, which is as Merge makes it, in order. They share what is no map of places, branches or ranges.
 func inOrder(c *Counts) *ordered {
 	o := &ordered{head: *c}
 	o.head.Images, o.head.Branches, o.head.Ranges, o.head.Targets = nil, map[Branch]BranchCount{}, map[Range]uint64{}, nil
@@ -344,7 +356,7 @@ func (s *Sum) Add(r *Recording) {
 func (r *Recording) isMerged() bool {
 	for _, all := range [][]*Counts{r.Counts, r.Off} {
 		for i, c := range all {
-			if i > 0 && compareCounts(all[i-1], c) >= 0 || !slices.IsSortedFunc(c.Stacks, compareStacks) {
+			if i > 0 && compareCounts(all[i-1], c) >= 0 || !slices.IsSortedFunc(c.Stacks, compareStacks) || !slices.IsSortedFunc(c.Paths, c.comparePaths) {
 				return false
 			}
 			for k := 1; k < len(c.Images); k++ {
@@ -354,7 +366,7 @@ func (r *Recording) isMerged() bool {
 			}
 		}
 	}
-	return true
+	return slices.IsSortedFunc(r.Runs, func(a, b Run) int { return a.compare(&b) })
 }
 
 func (s *Sum) add(r *stored) {
@@ -389,6 +401,17 @@ func (r *runs) mergeLast() {
 
 // Recording returns the sum, as Merge would, which begins anew.
 func (s *Sum) Recording() *Recording {
+	all := s.stored()
+	*s = Sum{}
+	return all.recording()
+}
+
+// Encode returns the stored form of the sum, which stays as it is. It takes a fraction of the memory of Recording and its Encode: there
+// are no maps of places.
+func (s *Sum) Encode() []byte { return s.stored().encode() }
+
+// stored returns the sum, which keeps it.
+func (s *Sum) stored() *stored {
 	one := func(all []*runs) (sums []*ordered) {
 		for _, r := range all {
 			for len(r.parts) > 1 {
@@ -398,12 +421,57 @@ func (s *Sum) Recording() *Recording {
 		}
 		return sums
 	}
-	all := stored{one(s.counts), one(s.off), s.of}
-	*s = Sum{}
-	return all.recording()
+	return &stored{one(s.counts), one(s.off), s.of}
 }
 
-// inOrder returns r, which Merge has made and nobody else uses, as it is stored.
+// Samples is Samples of the sum.
+func (s *Sum) Samples() (n uint64) {
+	for _, o := range s.stored().counts {
+		n = addSamples(n, o.head.Total)
+	}
+	return n
+}
+
+// Lost is Lost of the sum.
+func (s *Sum) Lost() map[Loss]uint64 {
+	n := map[Loss]uint64{}
+	for _, o := range s.stored().counts {
+		for why, k := range o.head.Lost {
+			n[why] += k
+		}
+	}
+	return n
+}
+
+// ByImage is ByImage of the sum.
+func (s *Sum) ByImage() map[ImageID]uint64 {
+	n := map[ImageID]uint64{}
+	for _, o := range s.stored().counts {
+		for i, p := range o.byImage {
+			id := o.head.Images[i].ID
+			n[id] += 0 // of no samples, it is listed
+			for _, e := range p.at {
+				n[id] = addSamples(n[id], e.of)
+			}
+		}
+	}
+	return n
+}
+
+// Observed is Observed of the sum.
+func (s *Sum) Observed(want func(ImageID) bool) ObservedPlaces {
+	all := observed{}
+	for _, o := range s.stored().counts {
+		for i, p := range o.byImage {
+			if id := o.head.Images[i].ID; want == nil || want(id) {
+				all.add(id, each(p.probed), each(p.counted))
+			}
+		}
+	}
+	return all.places()
+}
+
+// inOrder returns r, which isMerged, as it is stored. It shares with r as inOrder of Counts does.
 func (r *Recording) inOrder() *stored {
 	s := &stored{Recording: Recording{Runs: r.Runs, Unlisted: r.Unlisted}}
 	for _, c := range r.Counts {

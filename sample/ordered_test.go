@@ -3,6 +3,7 @@ package sample
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -32,8 +33,20 @@ func TestSum(t *testing.T) {
 				t.Fatalf("seed %d: of a file that is cut off: %v", seed, err)
 			}
 		}
+		for range 2 { // it stays
+			if got := sum.Encode(); !bytes.Equal(got, want) {
+				t.Errorf("seed %d: the sum is written as\n%s\nwant\n%s", seed, Dump(got), Dump(want))
+			}
+		}
+		samples, lost, byImage, observed := sum.Samples(), sum.Lost(), sum.ByImage(), sum.Observed(nil)
+		odd := func(id ImageID) bool { return id.Build[0]%2 == 1 }
+		someObserved := sum.Observed(odd)
 		got := sum.Recording()
 		check(t, got)
+		if samples != got.Samples() || !maps.Equal(lost, got.Lost()) || !maps.Equal(byImage, got.ByImage()) || observed != got.Observed(nil) || someObserved != got.Observed(odd) {
+			t.Errorf("seed %d: of the sum: %d samples, lost %v, by image %v, observed %v and %v; of its recording %d, %v, %v, %v and %v", seed,
+				samples, lost, byImage, observed, someObserved, got.Samples(), got.Lost(), got.ByImage(), got.Observed(nil), got.Observed(odd))
+		}
 		if !bytes.Equal(got.Encode(), want) {
 			t.Errorf("seed %d: the sum is\n%s\nwant\n%s", seed, Dump(got.Encode()), Dump(want))
 		}
@@ -82,6 +95,32 @@ func TestMergeSorted(t *testing.T) {
 		got := mergeSorted(slices.Clone(a), slices.Clone(b), func(x, y *int) int { return abs(*x) - abs(*y) }, func(x, y *int) { *x = -*y }, nil)
 		if !slices.Equal(got, want) {
 			t.Errorf("of %v and %v: %v, want %v", a, b, got, want)
+		}
+	}
+}
+
+// TestEncodeUnordered: a recording is written alike in whatever order there are its parts, and stays as it was.
+func TestEncodeUnordered(t *testing.T) {
+	for seed := range uint64(100) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		r := Merge([]*Recording{withOff(), withSplit(), random(rnd, 1+rnd.IntN(30))}[:1+rnd.IntN(3)]...)
+		for rank := range uint64(9) {
+			r.Counts[0].AddPaths([]Path{{Rank: rank, Insts: 1 + rank, Branches: []Branch{{Frame{0, Offset(rank)}, Frame{0, 16}}}}})
+		}
+		want := r.Encode()
+		if again := r.Encode(); !bytes.Equal(again, want) {
+			t.Fatalf("seed %d: written twice, it is\n%s\nwant\n%s", seed, Dump(again), Dump(want))
+		}
+		for _, all := range [][]*Counts{r.Counts, r.Off} {
+			for _, c := range all {
+				rnd.Shuffle(len(c.Stacks), func(i, j int) { c.Stacks[i], c.Stacks[j] = c.Stacks[j], c.Stacks[i] })
+				rnd.Shuffle(len(c.Paths), func(i, j int) { c.Paths[i], c.Paths[j] = c.Paths[j], c.Paths[i] })
+			}
+		}
+		rnd.Shuffle(len(r.Runs), func(i, j int) { r.Runs[i], r.Runs[j] = r.Runs[j], r.Runs[i] })
+		rnd.Shuffle(len(r.Counts), func(i, j int) { r.Counts[i], r.Counts[j] = r.Counts[j], r.Counts[i] })
+		if got := r.Encode(); !bytes.Equal(got, want) {
+			t.Errorf("seed %d: in another order, it is\n%s\nwant\n%s", seed, Dump(got), Dump(want))
 		}
 	}
 }

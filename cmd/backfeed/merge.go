@@ -116,6 +116,15 @@ func runMerge(c *cli, args []string) error {
 	if err := callers.into(opt, fs, paths); err != nil {
 		return c.usage(err)
 	}
+	if *onto == "" && !*hash {
+		src, sum, err := input.MergeSum(context.Background(), sources, how, *opt)
+		if err != nil {
+			return err
+		}
+		defer src.Close()
+		src.TellBuilds(sum.ByImage())
+		return c.writeRecording(*out, sum)
+	}
 	src, err := input.Merge(context.Background(), sources, how, *opt)
 	if err != nil {
 		return err
@@ -133,7 +142,7 @@ func runMerge(c *cli, args []string) error {
 			return err
 		}
 	}
-	src.TellBuilds(src.Recording)
+	src.TellBuilds(src.Recording.ByImage())
 	if *hash {
 		src.Recording = src.Recording.HashPaths()
 	}
@@ -151,8 +160,17 @@ func (c *cli) wantsFile(out, what string) error {
 	return nil
 }
 
+// A written is a recording, or a sum of several, as far as one knows it who writes it.
+type written interface {
+	Samples() uint64
+	Observed(func(sample.ImageID) bool) sample.ObservedPlaces
+	Lost() map[sample.Loss]uint64
+	ByImage() map[sample.ImageID]uint64
+	Encode() []byte
+}
+
 // writeRecording writes a recording and tells how much is in it.
-func (c *cli) writeRecording(out string, rec *sample.Recording) error {
+func (c *cli) writeRecording(out string, rec written) error {
 	total := rec.Samples()
 	exact := report.Observed(rec.Observed(nil))
 	if total == 0 && exact == "" {

@@ -114,7 +114,7 @@ func TestTellBuilds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.TellBuilds(setOf("", "cycles", "", samples).Recording)
+		s.TellBuilds(setOf("", "cycles", "", samples).Recording.ByImage())
 		if got := h.text.String(); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", samples, got, want)
 		}

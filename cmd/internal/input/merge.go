@@ -111,14 +111,40 @@ func Merge(ctx context.Context, sources []Source, how MergeOptions, opt Options)
 	if err != nil {
 		return nil, err
 	}
-	if s.Recording, err = s.merge(ctx, sources, how); err != nil {
+	all, err := s.merge(ctx, sources, how)
+	if err == nil {
+		s.Recording, err = s.withCounted(all)
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions) (*sample.Recording, error) {
+// MergeSum is Merge of sources whose recording is only written: the sum that it returns beside the session, whose Recording is nil,
+// takes a fraction of the memory.
+func MergeSum(ctx context.Context, sources []Source, how MergeOptions, opt Options) (*Session, *sample.Sum, error) {
+	s, err := New(opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := s.merge(ctx, sources, how)
+	if err == nil && len(s.truths) > 0 {
+		var rec *sample.Recording
+		if rec, err = s.withCounted(all); err == nil {
+			all = &sum{one: rec, any: true}
+		}
+	}
+	if err != nil {
+		s.Close()
+		return nil, nil, err
+	}
+	all.addOne()
+	return s, &all.all, nil
+}
+
+func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions) (*sum, error) {
 	var parts []*sample.Recording // with Normalise, which compares them
 	var weights []float64
 	var all sum
@@ -173,7 +199,7 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 		return nil, fail.Errorf(fail.Usage, "a half-life is of what stores hold, and no source is one: nothing else says when its samples were taken")
 	}
 	idle.tell(s.notify)
-	return s.withCounted(&all)
+	return &all, nil
 }
 
 // readWeighed reads a source as readSource does, and of stores bounds hosts or weighs by age.

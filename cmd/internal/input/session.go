@@ -266,7 +266,7 @@ func (s *Session) Infer(ctx context.Context) error {
 	}
 	s.tellEvents(p.Event)
 	if s.only == nil {
-		s.TellBuilds(rec)
+		s.TellBuilds(rec.ByImage())
 	}
 	s.Profile = p
 	return nil

@@ -99,10 +99,10 @@ func (s *Session) tellEach(samples map[sample.ImageID]uint64, total uint64, say 
 const fewOfBuild = 0.01
 
 // TellBuilds says of which programs several builds were sampled: files of one name, each with a share of the samples that counts.
-func (s *Session) TellBuilds(rec *sample.Recording) {
+func (s *Session) TellBuilds(samples map[sample.ImageID]uint64) {
 	images, total := map[sample.ImageID]uint64{}, uint64(0)
 	paths := map[sample.ImageID]sample.ImageID{} // with the path, by key
-	for id, n := range rec.ByImage() {
+	for id, n := range samples {
 		images[id.Key()] += n
 		paths[id.Key()] = id
 		total += n
