@@ -81,7 +81,11 @@ func setProc(d *document.Proc, prof *Profile, r *Result) {
 		Calls:  d.Calls[:0],
 	}
 	d.SetName(p.Name)
-	for i := range p.Blocks {
+	first := 0
+	if p.Blocks[0].Insts == 0 { // nothing decodes at the entry
+		first = 1
+	}
+	for i := first; i < len(p.Blocks); i++ {
 		b, f := &p.Blocks[i], &r.Block[i]
 		d.Blocks = append(d.Blocks, document.Block{
 			Addr: document.Addr(b.Start), Size: uint64(b.End - b.Start), Insns: b.Insts, Samples: r.BlockSamples[i],
@@ -89,6 +93,9 @@ func setProc(d *document.Proc, prof *Profile, r *Result) {
 		})
 	}
 	for i, e := range p.Edges {
+		if e.To < first {
+			continue
+		}
 		f := &r.Edge[i]
 		d.Edges = append(d.Edges, document.Edge{
 			From: document.Addr(p.Blocks[e.From].Start), To: document.Addr(p.Blocks[e.To].Start), Kind: e.Kind.String(),

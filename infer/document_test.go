@@ -76,6 +76,22 @@ func TestDocument(t *testing.T) {
 	testtool.Golden(t, "document/testdata/small.counts.json", got)
 }
 
+// TestDocumentWithoutCodeAtTheEntry: a procedure where nothing decodes has a first block of no bytes, which a document has not.
+func TestDocumentWithoutCodeAtTheEntry(t *testing.T) {
+	p := smallProfile()
+	leaf := p.Images[0].Procs[1]
+	leaf.Proc.Blocks = []image.Block{{Start: 0x1200, End: 0x1200}, {Start: 0x1202, End: 0x1204, Insts: 1}}
+	leaf.Proc.Edges = []image.Edge{{From: 1, To: 0, Kind: image.Taken}}
+	leaf.Block, leaf.Cold, leaf.BlockSamples, leaf.Edge = make([]Freq, 2), make([]bool, 2), make([]uint64, 2), make([]Freq, 1)
+	d, err := document.Read(bytes.NewReader(written(t, NewDocument(p))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, e := d.Images[0].Procs[1].Blocks, d.Images[0].Procs[1].Edges; len(b) != 1 || b[0].Addr != 0x1202 || len(e) != 0 {
+		t.Errorf("blocks %+v, edges %+v", b, e)
+	}
+}
+
 // TestNewDocumentOfNothing: a profile of nothing makes a document with lists that are empty, not missing.
 func TestNewDocumentOfNothing(t *testing.T) {
 	if d := NewDocument(&Profile{}); d.Images == nil || d.Samples.Lost == nil || d.Schema != document.Schema {

@@ -10,8 +10,9 @@ import (
 // Document adds to d, the document of r, what is known of the time of its blocks. Blocks that did not run have no time.
 func (x *Explainer) Document(ip *infer.ImageProfile, r *infer.Result, d *document.Proc) {
 	e := x.Explain(ip, r)
+	without := len(r.Proc.Blocks) - len(d.Blocks) // the entry, where nothing decodes there
 	for i := 0; i < len(e.Insts); {
-		b := &d.Blocks[e.Insts[i].Block]
+		b := &d.Blocks[e.Insts[i].Block-without]
 		var total, least float64
 		culprits := []document.Culprit{}
 		n := e.Insts[i].N

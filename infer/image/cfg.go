@@ -56,6 +56,7 @@ type storage struct {
 	transfers []transfer // by discovery; after blocks, by offset
 	ordered   []transfer
 	open      []int // indices into transfers: indirect jumps not looked at yet
+	points    []int // what instructions compute the address of
 	edges     []Edge
 	calls     []Call
 	preds     []pred // of the slicer
@@ -85,6 +86,7 @@ func (im *Image) Proc(i int) (*Proc, error) {
 	st := spare.Get().(*storage)
 	b := newBuilder(im, s, code, *st)
 	b.reach()
+	b.reachPoints()
 	// From here on, all that runs is decoded, if every indirect jump was resolved.
 	b.sweep()
 	b.resolveThreaded()
@@ -101,7 +103,7 @@ func newBuilder(im *Image, s *Symbol, code []byte, st storage) *builder {
 	st.mark, st.at = slices.Grow(st.mark[:0], n)[:n], slices.Grow(st.at[:0], n)[:n]
 	clear(st.mark)
 	st.work, st.transfers, st.ordered, st.open = st.work[:0], st.transfers[:0], st.ordered[:0], st.open[:0]
-	st.edges, st.calls = st.edges[:0], st.calls[:0]
+	st.edges, st.calls, st.points = st.edges[:0], st.calls[:0], st.points[:0]
 	b := &builder{im: im, sym: s, lo: s.Addr, code: code, storage: st, whyAt: -1}
 	for _, d := range im.dataIn(s.Addr, s.Addr+Addr(len(code))) {
 		for a := d.lo; a < d.hi; a++ {
@@ -138,6 +140,56 @@ func (b *builder) reach() {
 		b.lead(int(a-b.lo), markEntry|markPad)
 	}
 	b.drain()
+}
+
+// reachPoints decodes from places whose address some instruction computes, where nothing else led to: control comes there
+// by a jump or a return through memory that no flow graph shows. Go has no such places, but an address in the middle of
+// an instruction that nothing jumps to (runtime.systemstack_switch+8).
+func (b *builder) reachPoints() {
+	if b.im.Go != "" {
+		return
+	}
+	for _, a := range b.im.pointsIn(b.sym) {
+		b.points = append(b.points, int(a-b.lo))
+	}
+	var reached []int
+	for i := 0; i < len(b.points); i++ { // decoding finds more
+		off := b.points[i]
+		if off%b.align() != 0 || b.mark[off]&(markInst|markBody|markData) != 0 || isPadding(b.code[off:], b.decode(off)) {
+			continue
+		}
+		b.lead(off, markEntry)
+		b.drain()
+		reached = append(reached, off)
+	}
+	for _, off := range reached {
+		b.dataBefore(off)
+	}
+}
+
+// dataBefore marks data between the code at off and the code before that: GHC puts a table before each place where a
+// procedure of Haskell goes on. It is what does not decode up to off, from the last jump or return before it on.
+func (b *builder) dataBefore(off int) {
+	at := off
+	for at > 0 && b.mark[at-1]&(markInst|markBody|markData) == 0 {
+		at--
+	}
+	lo := at
+	for at < off {
+		in := b.decode(at)
+		if in.Class&Bad != 0 {
+			break
+		}
+		if at += in.Len; in.Class&(Jump|IndJump|Ret) != 0 {
+			lo = at
+		}
+	}
+	if at == off {
+		return
+	}
+	for i := lo; i < off; i++ {
+		b.mark[i] |= markData
+	}
 }
 
 // drain decodes until there is no new leader and no new indirect jump.
@@ -186,6 +238,11 @@ func (b *builder) straight(off int) {
 		if in.Class&Bad != 0 || b.mark[off]&markData != 0 {
 			b.undecoded(off, "undecodable bytes at %#x", in.Addr)
 			return
+		}
+		if b.im.Arch == X86_64 {
+			if to, ok := b.inside(b.im.computes(&b.x86, in)); ok {
+				b.points = append(b.points, to)
+			}
 		}
 		if in.Len = b.overlap(off, in.Len); in.Len == 0 {
 			b.undecoded(off, "instructions overlap at %#x", in.Addr)

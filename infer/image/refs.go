@@ -16,6 +16,7 @@ type refs struct {
 	exports []bool         // by symbol: others can link with it
 	entries map[int][]Addr // by symbol: where others jump to behind its start, by address
 	labels  map[int]bool   // symbols into whose middle data points
+	points  map[int][]Addr // by symbol: places behind its start whose address instructions compute, by address
 	data    []Addr         // addresses outside code that instructions compute, sorted
 	calls   []callRef      // by callee, then caller
 	through []slotRef      // by slot, then caller
@@ -39,6 +40,10 @@ func (im *Image) entriesOf(s *Symbol) []Addr {
 	return im.references().entries[im.Find(s.Addr)]
 }
 
+// pointsIn returns the addresses inside s, but for its start, that instructions of the image compute, by increasing
+// address: where a procedure of Haskell goes on after a call, and one of OCaml after an exception, is kept on the stack.
+func (im *Image) pointsIn(s *Symbol) []Addr { return im.references().points[im.Find(s.Addr)] }
+
 // hasLabels reports whether data points into the middle of s: a jump table, or
 // labels that are values.
 func (im *Image) hasLabels(s *Symbol) bool { return im.references().labels[im.Find(s.Addr)] }
@@ -56,7 +61,7 @@ const scanPart = 4096
 
 func (im *Image) scan() *refs {
 	syms := im.Symbols()
-	r := &refs{taken: make([]bool, len(syms)), exports: make([]bool, len(syms)), entries: make(map[int][]Addr), labels: make(map[int]bool)}
+	r := &refs{taken: make([]bool, len(syms)), exports: make([]bool, len(syms)), entries: make(map[int][]Addr), labels: make(map[int]bool), points: make(map[int][]Addr)}
 	for i := range syms {
 		if syms[i].Source == FromDynsym {
 			r.exports[i] = true
@@ -74,7 +79,9 @@ func (im *Image) scan() *refs {
 	im.scanData(r)
 	for i := range parts {
 		for _, a := range parts[i].code {
-			r.take(im, a)
+			if j := r.take(im, a); j >= 0 {
+				r.points[j] = append(r.points[j], a)
+			}
 		}
 		for _, a := range parts[i].entered {
 			j := im.Find(a)
@@ -85,8 +92,10 @@ func (im *Image) scan() *refs {
 	}
 	slices.SortFunc(r.calls, func(a, b callRef) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from)) })
 	r.calls = slices.Clip(slices.Compact(r.calls))
-	for j, as := range r.entries {
-		r.entries[j] = sortedSet(as)
+	for _, places := range []map[int][]Addr{r.entries, r.points} {
+		for j, as := range places {
+			places[j] = sortedSet(as)
+		}
 	}
 	r.data = sortedSet(r.data)
 	return r
@@ -143,14 +152,17 @@ func (im *Image) objectEnd(a Addr) Addr {
 	return end
 }
 
-func (r *refs) take(im *Image, a Addr) {
+// take notes that a is referred to. It returns the symbol that a lies in, but not at the start of, or -1.
+func (r *refs) take(im *Image, a Addr) int {
 	switch j := im.Find(a); {
 	case j < 0:
 	case im.Symbols()[j].Addr == a:
 		r.taken[j] = true
 	default:
 		r.labels[j] = true
+		return j
 	}
+	return -1
 }
 
 // scanExports notes the dynamic symbols that others can link with, and takes the entry point.
@@ -295,7 +307,6 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 		return
 	}
 	var d x86
-	fixed := im.elf.Type == elf.ET_EXEC
 	for off := 0; off < len(code); {
 		a := s.Addr + Addr(off)
 		in := im.inst(&d, code[off:], a)
@@ -303,20 +314,29 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 		if d.mem && d.base == ripReg && !c.keep {
 			c.readSlot(im, i, a+Addr(in.Len)+Addr(d.disp), in.Class&(IndCall|IndJump) != 0)
 		}
-		switch {
-		case in.Class&(CondJump|Jump|DirCall) != 0:
+		if in.Class&(CondJump|Jump|DirCall) != 0 {
 			c.lead(im, i, s, a, in.Target)
-		case in.Class&Bad != 0 || d.vex:
-		case d.op == 0x8d && d.base == ripReg: // lea
-			c.add(im, s, a, a+Addr(in.Len)+Addr(d.disp))
-		case fixed && d.imm > 0 && (d.op >= 0xb8 && d.op <= 0xbf || d.op == 0xc7 || d.op == 0x68): // mov, push
-			if t := Addr(d.imm) + im.shift; im.segment(t) != nil {
-				c.add(im, s, a, t)
-			}
-		case fixed && d.mem && d.base == noReg && d.index != noReg && d.disp > 0: // table(,%rax,8)
-			c.add(im, s, a, Addr(d.disp)+im.shift)
+		} else if t := im.computes(&d, in); t != 0 {
+			c.add(im, s, a, t)
 		}
 	}
+}
+
+// computes returns the address that an instruction computes which d holds, or 0.
+func (im *Image) computes(d *x86, in Inst) Addr {
+	fixed := im.elf.Type == elf.ET_EXEC
+	switch {
+	case in.Class&(CondJump|Jump|DirCall|Bad) != 0 || d.vex:
+	case d.op == 0x8d && d.base == ripReg: // lea
+		return in.Addr + Addr(in.Len) + Addr(d.disp)
+	case fixed && d.imm > 0 && (d.op >= 0xb8 && d.op <= 0xbf || d.op == 0xc7 || d.op == 0x68): // mov, push
+		if t := Addr(d.imm) + im.shift; im.segment(t) != nil {
+			return t
+		}
+	case fixed && d.mem && d.base == noReg && d.index != noReg && d.disp > 0: // table(,%rax,8)
+		return Addr(d.disp) + im.shift
+	}
+	return 0
 }
 
 // scanARM is scan for AArch64, where an address is made by ADR, or by ADRP and an

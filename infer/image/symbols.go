@@ -33,6 +33,7 @@ func (im *Image) readSymbols() error {
 	}
 	slices.SortFunc(frames, func(a, b frame) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi)) })
 	im.frames = frames
+	named = slices.DeleteFunc(named, func(c candidate) bool { return c.typ == elf.STT_OBJECT && im.frameAt(c.addr) == nil })
 	funcs, err := im.goFuncs()
 	if err != nil && len(named) == 0 {
 		return err
@@ -334,10 +335,11 @@ func (im *Image) objectAt(a Addr) (object, bool) {
 }
 
 // isCode reports whether a symbol is of code, in its own section: a symbol at the
-// end of one (_etext) is at the start of the next by accident.
+// end of one (_etext) is at the start of the next by accident. Objects in sections of
+// code are tables, or procedures of GHC's runtime.
 func isCode(s *tableSymbol) bool {
 	switch elf.ST_TYPE(s.info) {
-	case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_NOTYPE:
+	case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_NOTYPE, elf.STT_OBJECT:
 	default:
 		return false
 	}
@@ -500,11 +502,14 @@ func (c *candidate) rank() int {
 	case elf.STB_LOCAL:
 		r = 2
 	}
-	if c.typ == elf.STT_NOTYPE {
+	if c.isLabel() {
 		r += label
 	}
 	return r
 }
+
+// isLabel reports whether c may be of a place in a procedure, as its type is not that of one.
+func (c *candidate) isLabel() bool { return c.typ == elf.STT_NOTYPE || c.typ == elf.STT_OBJECT }
 
 func underscores(name string) int { return len(name) - len(strings.TrimLeft(name, "_")) }
 
@@ -547,7 +552,7 @@ func (im *Image) bind(cs []candidate) []Symbol {
 }
 
 // symbolOf makes one symbol of the names of an address, and reports whether all
-// of them are untyped labels.
+// of them are labels.
 func (im *Image) symbolOf(cs []candidate) (s Symbol, label bool) {
 	if len(cs) > 1 {
 		slices.SortFunc(cs, func(a, b candidate) int { return a.before(&b) })
@@ -566,7 +571,7 @@ func (im *Image) symbolOf(cs []candidate) (s Symbol, label bool) {
 	}
 	slices.Sort(s.Aliases)
 	s.Aliases = slices.Compact(s.Aliases)
-	return s, best.typ == elf.STT_NOTYPE
+	return s, best.isLabel()
 }
 
 // cover adds those symbols of more to symbols that begin where there is none

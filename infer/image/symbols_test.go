@@ -418,3 +418,46 @@ int f%[1]d(int x) { return work(x) + work(x + 1); }
 		t.Errorf("%v, BOLT: %v", got, want)
 	}
 }
+
+// TestCodeOfObjects: what has the type of an object is a procedure where the unwinder knows a frame of it, as those of GHC's
+// runtime are, and else a table; inside a function it is a label.
+func TestCodeOfObjects(t *testing.T) {
+	testtool.Need(t, "gcc")
+	dir := t.TempDir()
+	testtool.Write(t, dir, "o.s", `
+	.text
+	.type	entry, @object
+entry:	.cfi_startproc
+	xorl	%eax, %eax
+	ret
+	.cfi_endproc
+	.size	entry, .-entry
+	.type	table, @object
+table:	.quad	1, 2, 3
+	.size	table, .-table
+	.globl	main
+	.type	main, @function
+main:	.cfi_startproc
+	call	entry
+	.type	inner, @object
+inner:	ret
+	.size	inner, 1
+	.cfi_endproc
+	.size	main, .-main
+	.section .note.GNU-stack,"",@progbits
+`)
+	testtool.Run(t, dir, "gcc", "o.s", "-o", "o")
+	im := mustOpen(t, filepath.Join(dir, "o"), Options{})
+	names := map[string]uint64{}
+	for _, s := range im.Symbols() {
+		names[s.Name] = s.Size
+	}
+	if names["entry"] != 3 || names["main"] != 6 {
+		t.Errorf("entry has %d bytes, want 3; main %d, want 6", names["entry"], names["main"])
+	}
+	for _, name := range []string{"table", "inner"} {
+		if n, ok := names[name]; ok {
+			t.Errorf("%s is a procedure of %d bytes", name, n)
+		}
+	}
+}
