@@ -1,7 +1,8 @@
 #!/bin/bash
 # measure.sh PROGRAM [DIR [PART...]]: what consumers make of backfeed's profiles of a program of
 # programs.sh, against builds by no profile and by exact ones of the compiler and of llvm-bolt. The
-# profiles are of samples of 20 s of processor time; of 30 s with --calibrate=3% ("-calibrated"); of the samples beside
+# profiles are of samples of 20 s of processor time; of 30 s with --calibrate=3% ("-calibrated"); of servers, of samples of 60 s and 90 s
+# under load, in which the clients and the kernel take most of their processors' time; of the samples beside
 # callgrind's counts of one run of what was sampled ("-counted"); and of what perf2bolt -nl makes of
 # the same samples ("bolt-nl"). gcc reads counters ("gcc-gcda") and .afdo files ("gcc-afdo"). All work is done in DIR, which is kept. A PART is base, clang,
 # bolt, propeller, gcc or afdo, all by default; the next three need base, and afdo needs gcc. Each row is in DIR/rows too.
@@ -44,8 +45,8 @@ bolt() {
 # recordings BASE records samples and a calibrated run of it, and has it counted: its sources are
 # then ${samples[@]}, ${calibrated[@]} and ${exact[@]}.
 recordings() {
-	record "$1"
-	seconds=30 minute "$1" "$1" -F 4999 --calibrate=3% >"$1.record" 2>&1 || { cat "$1.record" >&2; return 1; }
+	seconds=${server:+60} record "$1"
+	seconds=$((${server:+3*}30)) minute "$1" "$1" -F 4999 --calibrate=3% >"$1.record" 2>&1 || { cat "$1.record" >&2; return 1; }
 	truth "$1"
 }
 
