@@ -114,3 +114,25 @@ func TestFarRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestCountedOutweighFew: a caller with two samples does not say how often a procedure runs whose executions were counted, and follows these.
+func TestCountedOutweighFew(t *testing.T) {
+	const want = 1500
+	few, callee := newResult(graph("a4!")), newResult(graph("a4>b a>c b9>b b>c c5!"))
+	few.BlockSamples[0], few.Samples = 2, 2 // 2M executions, by them alone
+	callee.BlockSamples[1], callee.Samples = 5000, 5000
+	pr := pose([]*Result{few, callee}, testCost, timerParams(true), func(pr *posed) {
+		q := pr.of[callee]
+		o, _ := Known{N: want, RelSD: 0.23, CommonSD: 0.45}.executions(0)
+		q.known = append(q.known, o)
+		q.loosen()
+	})
+	pr.ties = []tie{{callee: 1, sites: []site{{q: pr.probs[0], out: -1, share: 1}}, sd: pr.tieSD, above: pr.tieSD}}
+	pr.run(false)
+	if n := callee.Entries.N; math.Abs(math.Log(n/want)) > math.Log(3) {
+		t.Errorf("entered %.3g times, counted %d", n, want)
+	}
+	if n := few.Entries.N; math.Abs(math.Log(n/callee.Entries.N)) > math.Log(2) {
+		t.Errorf("its one caller ran %.3g times, it %.3g", n, callee.Entries.N)
+	}
+}
