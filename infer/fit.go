@@ -106,6 +106,11 @@ const (
 	fitFewWeight = 0.02
 )
 
+// A search by which few executions count keeps to what many tell: what it makes of these may be fitWorse times as wrong as before, or off
+// by fitSlack of the largest number. Where it is more, as in an interpreter of which many operations never ran and have their
+// lines in common with those that did, few count fitLess times as much; after fitTries of that not at all.
+const fitWorse, fitSlack, fitLess, fitTries = 2.0, 0.02, 0.2, 3
+
 // fitGrown is how many times the largest number that was seen before makes a search begin anew.
 const fitGrown = 4
 
@@ -203,18 +208,40 @@ func (f *Fit) guess(seen []Seen) (x []float64) {
 }
 
 // Search goes on to the executions that agree best with what is seen. Where that says nothing, control divides by the edges' shares.
-func (f *Fit) Search(seen []Seen) { f.search(seen, false) }
+func (f *Fit) Search(seen []Seen) { f.search(seen, 0) }
 
 // Refine is Search for which what ran seldom counts too: as few executions as were seen, to their order of magnitude.
-func (f *Fit) Refine(seen []Seen) { f.search(seen, true) }
-
-func (f *Fit) search(seen []Seen, few bool) {
-	before := f.most
-	f.most = 0
-	for _, s := range seen {
-		f.most = max(f.most, s.N)
+func (f *Fit) Refine(seen []Seen) {
+	if !f.begun || largest(seen) != f.most {
+		f.Search(seen)
 	}
-	if f.most == 0 {
+	if !f.begun {
+		return
+	}
+	x, most := slices.Clone(f.x), fitWorse*f.misses(seen)+fitSlack
+	few := 1.0
+	for range fitTries {
+		f.search(seen, few)
+		if f.misses(seen) <= most {
+			return
+		}
+		copy(f.x, x)
+		few *= fitLess
+	}
+}
+
+// largest returns the largest number that was seen, 0 of none.
+func largest(seen []Seen) (most float64) {
+	for _, s := range seen {
+		most = max(most, s.N)
+	}
+	return most
+}
+
+// search is Search for which few executions count so much, 1 is usual.
+func (f *Fit) search(seen []Seen, few float64) {
+	before := f.most
+	if f.most = largest(seen); f.most == 0 {
 		return
 	}
 	objective := func(x, grad []float64) float64 { return f.g.objective(x, grad, seen, f.most, few) }
@@ -284,26 +311,43 @@ func (g *Graph) run(x []float64) {
 // enter returns executions of block 0.
 func (g *Graph) enter(x []float64) float64 { return math.Exp(clamp(x[0], -fitLargest, fitLargest)) }
 
-// objective returns how much executions by x, in units of most, disagree with what is seen, and its gradient.
-func (g *Graph) objective(x, grad []float64, seen []Seen, most float64, few bool) (v float64) {
+// miss returns how much so many executions, in units of most, disagree with what was seen, and the derivative of that.
+func (s Seen) miss(n, most float64) (v, d float64) {
+	t := s.N / most
+	w := s.Weight * s.Weight / math.Sqrt(t+fitSmall)
+	r := n - t
+	if r > 0 {
+		w *= fitMore
+	}
+	small, size := fitSharp*(t+fitLeast), math.Abs(r)
+	return w * (size - small*math.Log1p(size/small)), w * r / (size + small)
+}
+
+// misses returns how much executions disagree with what is seen.
+func (f *Fit) misses(seen []Seen) (v float64) {
+	f.g.run(f.x)
+	for _, s := range seen {
+		miss, _ := s.miss(f.g.visits[s.Block], f.most)
+		v += miss
+	}
+	return v
+}
+
+// objective returns how much executions by x, in units of most, disagree with what is seen, where few count so much, and its gradient.
+func (g *Graph) objective(x, grad []float64, seen []Seen, most, few float64) (v float64) {
 	g.run(x)
 	clear(g.worth)
 	clear(g.pull)
 	for _, s := range seen {
+		miss, worth := s.miss(g.visits[s.Block], most)
+		v += miss
+		g.worth[s.Block] += worth
 		t := s.N / most
-		w := s.Weight * s.Weight / math.Sqrt(t+fitSmall)
-		r := g.visits[s.Block] - t
-		if r > 0 {
-			w *= fitMore
-		}
-		small, size := fitSharp*(t+fitLeast), math.Abs(r)
-		v += w * (size - small*math.Log1p(size/small))
-		g.worth[s.Block] += w * r / (size + small)
-		if least := 0.5 / most; few && t < fitFew {
+		if least := 0.5 / most; few > 0 && t < fitFew {
 			off := math.Log((g.visits[s.Block] + least) / (t + least))
 			far := math.Sqrt(1 + off*off)
-			v += s.Weight * s.Weight * fitFewWeight * (far - 1)
-			g.worth[s.Block] += s.Weight * s.Weight * fitFewWeight * off / far / (g.visits[s.Block] + least)
+			v += few * s.Weight * s.Weight * fitFewWeight * (far - 1)
+			g.worth[s.Block] += few * s.Weight * s.Weight * fitFewWeight * off / far / (g.visits[s.Block] + least)
 		}
 	}
 	f, unlikely := g.flow, math.Log(fitLittle)
@@ -345,7 +389,7 @@ func (g *Graph) objective(x, grad []float64, seen []Seen, most float64, few bool
 		}
 		for w := lo; w < hi; w++ {
 			shy := x[1+w] - g.odds[w]
-			if e := f.outs[w].edge; few && e >= 0 && g.edges[e].Unlikely {
+			if e := f.outs[w].edge; few > 0 && e >= 0 && g.edges[e].Unlikely {
 				shy -= unlikely
 			}
 			grad[1+w] = g.visits[b]*g.prob[w]*(g.brings(w)-mean) + 2*fitShy*shy
