@@ -106,10 +106,10 @@ const (
 	fitFewWeight = 0.02
 )
 
-// A search by which few executions count keeps to what many tell: what it makes of these may be fitWorse times as wrong as before, or off
-// by fitSlack of the largest number. Where it is more, as in an interpreter of which many operations never ran and have their
-// lines in common with those that did, few count fitLess times as much; after fitTries of that not at all.
-const fitWorse, fitSlack, fitLess, fitTries = 2.0, 0.02, 0.2, 3
+// A search by which few executions count keeps to what many tell: it may miss as much more of all that was seen than before. Where it is
+// more, as in an interpreter of which many operations never ran and have their lines in common with those that did, few count fitLess
+// times as much; after fitTries of that not at all.
+const fitWorse, fitLess, fitTries = 0.2, 0.5, 6
 
 // fitGrown is how many times the largest number that was seen before makes a search begin anew.
 const fitGrown = 4
@@ -218,7 +218,12 @@ func (f *Fit) Refine(seen []Seen) {
 	if !f.begun {
 		return
 	}
-	x, most := slices.Clone(f.x), fitWorse*f.misses(seen)+fitSlack
+	all := 0.0
+	for _, s := range seen {
+		miss, _ := s.miss(0, f.most)
+		all += miss
+	}
+	x, most := slices.Clone(f.x), f.misses(seen)+fitWorse*all
 	few := 1.0
 	for range fitTries {
 		f.search(seen, few)
