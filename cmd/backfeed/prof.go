@@ -97,11 +97,6 @@ func runProf(c *cli, args []string) error {
 	if other && experiment.Value != "pcsamp" {
 		return c.usage(errors.New("--by and --all-events go with --experiment pcsamp"))
 	}
-	if other {
-		if err := fs.Refuse("of samples by "+by.Value+", or of all events, nothing is inferred", "model"); err != nil {
-			return c.usage(err)
-		}
-	}
 	if by.Value == "time" {
 		if err := fs.Refuse("--by time has a line for each slice of time, in their order", "lines"); err != nil {
 			return c.usage(err)
@@ -139,6 +134,9 @@ func runProf(c *cli, args []string) error {
 		}
 	}
 	if other {
+		if err := fs.Refuse("of samples by "+by.Value+", or of all events, nothing is inferred", "model"); err != nil {
+			return c.usage(err)
+		}
 		return c.profTable(fs.Args(), opt, by.Value, *allEvents, *n, format)
 	}
 	opt.Images = []string{*inImage}

@@ -107,41 +107,46 @@ type MergeOptions struct {
 
 // Merge is Read of sources with weights.
 func Merge(ctx context.Context, sources []Source, how MergeOptions, opt Options) (*Session, error) {
+	return merged(ctx, sources, how, opt, func(s *Session, all *sum) (err error) {
+		s.Recording, err = s.withCounted(all)
+		return err
+	})
+}
+
+// MergeSum is Merge of sources whose recording is only written: the sum that it returns beside the session, whose Recording is nil,
+// takes a fraction of the memory.
+func MergeSum(ctx context.Context, sources []Source, how MergeOptions, opt Options) (*Session, *sample.Sum, error) {
+	var written *sample.Sum
+	s, err := merged(ctx, sources, how, opt, func(s *Session, all *sum) error {
+		if len(s.truths) > 0 {
+			rec, err := s.withCounted(all)
+			if err != nil {
+				return err
+			}
+			all = &sum{one: rec, any: true}
+		}
+		all.addOne()
+		written = &all.all
+		return nil
+	})
+	return s, written, err
+}
+
+// merged returns a session of sources, whose sum take takes.
+func merged(ctx context.Context, sources []Source, how MergeOptions, opt Options, take func(*Session, *sum) error) (*Session, error) {
 	s, err := New(opt)
 	if err != nil {
 		return nil, err
 	}
 	all, err := s.merge(ctx, sources, how)
 	if err == nil {
-		s.Recording, err = s.withCounted(all)
+		err = take(s, all)
 	}
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
-}
-
-// MergeSum is Merge of sources whose recording is only written: the sum that it returns beside the session, whose Recording is nil,
-// takes a fraction of the memory.
-func MergeSum(ctx context.Context, sources []Source, how MergeOptions, opt Options) (*Session, *sample.Sum, error) {
-	s, err := New(opt)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := s.merge(ctx, sources, how)
-	if err == nil && len(s.truths) > 0 {
-		var rec *sample.Recording
-		if rec, err = s.withCounted(all); err == nil {
-			all = &sum{one: rec, any: true}
-		}
-	}
-	if err != nil {
-		s.Close()
-		return nil, nil, err
-	}
-	all.addOne()
-	return s, &all.all, nil
 }
 
 func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions) (*sum, error) {

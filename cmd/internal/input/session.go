@@ -223,11 +223,7 @@ func (s *Session) Infer(ctx context.Context) error {
 	s.opt.Infer.Progress = func(done, total int) {
 		s.notify.Progress("inferring from %s: %d%%", from, 100*done/total)
 	}
-	sampled := rec.ByImage()
-	if s.Named = TakeNamed(rec, s.Open); len(s.Named) > 0 {
-		s.from = readFrom{} // it was more
-	}
-	s.tellKernel(sampled)
+	s.takeNamed()
 	s.finder.ctx = ctx
 	if s.opt.Only != "" {
 		if err := s.choose(s.opt.Only); err != nil {
@@ -272,6 +268,15 @@ func (s *Session) Infer(ctx context.Context) error {
 	return nil
 }
 
+// takeNamed takes what is known by name alone out of the recording, and says why code of the kernel is.
+func (s *Session) takeNamed() {
+	sampled := s.Recording.ByImage()
+	if s.Named = TakeNamed(s.Recording, s.Open); len(s.Named) > 0 {
+		s.from = readFrom{} // it was more
+	}
+	s.tellKernel(sampled)
+}
+
 // Choose returns the event that Infer uses, and its images, where nothing is to be inferred of them. With places, it takes what is known by
 // name alone out of the recording, as Infer does, for which it opens images of the kernel; else it opens none.
 func (s *Session) Choose(places bool) (event string, images []sample.ImageID, err error) {
@@ -281,9 +286,7 @@ func (s *Session) Choose(places bool) (event string, images []sample.ImageID, er
 		return "", nil, fail.Wrap(fail.Nothing, err)
 	}
 	if places {
-		sampled := s.Recording.ByImage()
-		s.Named = TakeNamed(s.Recording, s.Open)
-		s.tellKernel(sampled)
+		s.takeNamed()
 	}
 	for _, c := range s.Recording.Counts {
 		if c.Event.Name == event {
