@@ -425,22 +425,18 @@ func (s *Sum) stored() *stored {
 }
 
 // Samples is Samples of the sum.
-func (s *Sum) Samples() (n uint64) {
-	for _, o := range s.stored().counts {
-		n = addSamples(n, o.head.Total)
-	}
-	return n
-}
+func (s *Sum) Samples() uint64 { return s.heads().Samples() }
 
 // Lost is Lost of the sum.
-func (s *Sum) Lost() map[Loss]uint64 {
-	n := map[Loss]uint64{}
+func (s *Sum) Lost() map[Loss]uint64 { return s.heads().Lost() }
+
+// heads returns the sum without its places.
+func (s *Sum) heads() *Recording {
+	r := &Recording{}
 	for _, o := range s.stored().counts {
-		for why, k := range o.head.Lost {
-			n[why] += k
-		}
+		r.Counts = append(r.Counts, &o.head)
 	}
-	return n
+	return r
 }
 
 // ByImage is ByImage of the sum.
