@@ -143,10 +143,9 @@ func (b *builder) reach() {
 }
 
 // reachPoints decodes from places whose address some instruction computes, where nothing else led to: control comes there
-// by a jump or a return through memory that no flow graph shows. Go has no such places, but an address in the middle of
-// an instruction that nothing jumps to (runtime.systemstack_switch+8).
+// by a jump or a return through memory that no flow graph shows.
 func (b *builder) reachPoints() {
-	if b.im.Go != "" {
+	if !b.im.hasPoints() {
 		return
 	}
 	for _, a := range b.im.pointsIn(b.sym) {
@@ -239,7 +238,7 @@ func (b *builder) straight(off int) {
 			b.undecoded(off, "undecodable bytes at %#x", in.Addr)
 			return
 		}
-		if b.im.Arch == X86_64 {
+		if b.im.Arch == X86_64 && b.im.hasPoints() {
 			if to, ok := b.inside(b.im.computes(&b.x86, in)); ok {
 				b.points = append(b.points, to)
 			}

@@ -44,6 +44,10 @@ func (im *Image) entriesOf(s *Symbol) []Addr {
 // address: where a procedure of Haskell goes on after a call, and one of OCaml after an exception, is kept on the stack.
 func (im *Image) pointsIn(s *Symbol) []Addr { return im.references().points[im.Find(s.Addr)] }
 
+// hasPoints reports whether control may come to such addresses. Go has none but one in the middle of an instruction that nothing
+// jumps to (runtime.systemstack_switch+8).
+func (im *Image) hasPoints() bool { return im.Go == "" }
+
 // hasLabels reports whether data points into the middle of s: a jump table, or
 // labels that are values.
 func (im *Image) hasLabels(s *Symbol) bool { return im.references().labels[im.Find(s.Addr)] }
