@@ -38,7 +38,8 @@ jobs may be at it, each with its --shard, or all with none; what two do at the s
 			`backfeed store compact /var/lib/backfeed
 backfeed store compact s3://bucket/fleet --shard 0/4 --into 24h --forget host`, compactStore),
 		storeCommand("gc", "drop what is too old or too much", `It drops what --retain and --retain-size do not keep, oldest first, then the copies of images that no
-samples are left of; the newest three epochs stay. Where most of the epochs are too old at once, the
+samples are left of, but for those of the last 24 hours; the newest three epochs stay. Age is counted from
+the end of the newest epoch, if that is over. Where most of the epochs are too old at once, the
 clock may have been set wrong: all stay, with exit code 3, unless --most is given.`,
 			"backfeed store gc /var/lib/backfeed --retain 720h --retain-size 20G", thinStore),
 	},

@@ -70,6 +70,27 @@ func TestVerdict(t *testing.T) {
 		strings.Count(errs, "the epoch from 2026-11-25T16:00:00Z to 2026-11-25T17:00:00Z is of before and after the deployment") != 1 {
 		t.Errorf("%v: %+v: %s", err, amid.Sides, errs)
 	}
+	// So is what is marked as both: segments, for the others of their epochs stay.
+	for i := range 4 {
+		for _, at := range []int{0, 24} {
+			rec := tinyRecording(t, dir, "both.bfr", "/srv/tiny", map[string]uint64{"exported": 700}, 100)
+			if err := into.Put(sample.EpochAt(begin.Add(time.Duration(i+at)*time.Hour), time.Hour), rec, map[string]string{"version": "1", "canary": "yes"}); err != nil {
+				t.Fatal(err)
+			}
+			rec = tinyRecording(t, dir, "canary.bfr", "/srv/tiny", map[string]uint64{"exported": 10_000}, 100)
+			if err := into.Put(sample.EpochAt(begin.Add(time.Duration(i+at)*time.Hour), time.Hour), rec, map[string]string{"version": "2", "canary": "yes"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_, out, errs = runCLI(t, "verdict", db, symfs, "--old", "version=1", "--new", "canary=yes", "--format=json")
+	if err := json.Unmarshal([]byte(out), &amid); err != nil || amid.Sides[0].Recordings != 8 || amid.Sides[1].Recordings != 8 || amid.Sides[1].Samples != 80_800 ||
+		strings.Count(errs, "6400 samples marked version=1 are marked canary=yes, too, so that both sides would have them: they are left out") != 1 {
+		t.Errorf("%v: %+v: %s", err, amid.Sides, errs)
+	}
+	if code, _, errs := runCLI(t, "verdict", db, symfs, "--old", "version=2", "--new", "version=2,canary=yes"); code != exitNothing || !strings.Contains(errs, "80800 samples marked version=2 are marked canary=yes, marked version=2, too") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
 	out = must(t, "verdict", files[0][0], files[1][0], symfs, "--units=5000,5000", "--fail-on=any", "--predicted=-3%")
 	for _, want := range []string{"so nothing is claimed", "interval of sampling alone", "Predicted: 3.0 % less, which is outside the interval", "same build"} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {

@@ -535,6 +535,7 @@ type Query struct {
 	// Labels are those of the segments, which may have others. A name that ends in ! asks for segments whose label has none
 	// of the values, between |, or that have no such label.
 	Labels map[string]string
+	Unless map[string]string // segments that have all of these labels are left out; no labels leave none out
 }
 
 func (q *Query) matches(e entry) bool { return q.Matches(e.epoch, e.labels) }
@@ -553,6 +554,16 @@ func (q *Query) Matches(epoch sample.Epoch, labels map[string]string) bool {
 		name, not := strings.CutSuffix(k, "!")
 		have, ok := labels[name]
 		if not && ok && slices.Contains(strings.Split(v, "|"), have) || !not && (!ok || have != v) {
+			return false
+		}
+	}
+	return len(q.Unless) == 0 || !marked(labels, q.Unless)
+}
+
+// marked reports whether labels have all those that are wanted.
+func marked(labels, want map[string]string) bool {
+	for name, v := range want {
+		if have, ok := labels[name]; !ok || have != v {
 			return false
 		}
 	}

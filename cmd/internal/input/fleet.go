@@ -76,7 +76,7 @@ func (s *Session) Fleet(ctx context.Context, labels map[string]string) (*Fleet, 
 			return nil, err
 		}
 		step := FleetStep{Epoch: e, Images: map[string]uint64{}, Builds: map[string][]string{}}
-		at := store.Query{From: e.From(), To: e.To(), Labels: q.Labels}
+		at := store.Query{From: e.From(), To: e.To(), Labels: q.Labels, Unless: q.Unless}
 		hosts := map[string]bool{}
 		for _, opened := range s.stores {
 			rec, err := opened.Read(at)

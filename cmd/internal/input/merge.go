@@ -274,6 +274,9 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 	return sets, nil
 }
 
+// LeftOut is how many samples ReadSets left out for what Options.Unless says.
+func (s *Session) LeftOut() uint64 { return s.leftOut }
+
 // eachEpoch reads what is selected of a store, one stretch of time after the other; f
 // is told the last one, too.
 func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample.Recording)) error {
@@ -281,9 +284,18 @@ func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample
 	if err != nil {
 		return err
 	}
+	if len(s.opt.Unless) > 0 {
+		with := s.query()
+		with.Unless = nil
+		for _, seg := range segments {
+			if but := s.query(); with.Matches(seg.Epoch, seg.Labels) && !but.Matches(seg.Epoch, seg.Labels) {
+				s.leftOut += seg.Samples
+			}
+		}
+	}
 	spans := s.disjoint(segments)
 	for _, e := range spans {
-		rec, err := opened.Read(store.Query{From: e.From(), To: e.To(), Labels: s.opt.Labels})
+		rec, err := opened.Read(store.Query{From: e.From(), To: e.To(), Labels: s.opt.Labels, Unless: s.opt.Unless})
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}

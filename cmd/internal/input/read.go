@@ -274,7 +274,7 @@ func (s *Session) openStore(dir string) (store.Store, error) {
 
 // query asks a store for what is selected.
 func (s *Session) query() store.Query {
-	return store.Query{From: s.opt.Since, To: s.opt.Until, Labels: s.opt.Labels}
+	return store.Query{From: s.opt.Since, To: s.opt.Until, Labels: s.opt.Labels, Unless: s.opt.Unless}
 }
 
 // readStore reads what is selected of the store in dir.

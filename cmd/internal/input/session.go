@@ -27,6 +27,7 @@ type Options struct {
 
 	Since, Until time.Time         // of a store, read whole epochs between these; zero is no bound
 	Labels       map[string]string // of a store, read what has all of these
+	Unless       map[string]string // of a store, leave out what has all of these; none leave nothing out
 	Between      Between           // of each source that is no store, read these samples alone
 	StackDepth   int               // frames to read of the stacks of perf.data and OTLP profiles; 0 is the usual number, a negative one no stacks
 	Covered      string            // the program that cover profiles are of; "" if none was named
@@ -57,17 +58,18 @@ type Session struct {
 	Named     map[compare.Named]uint64 // samples that are known by name alone, by Infer; losses to Profile
 	Calls     *sample.NamedCalls       // what profiles without addresses say, where there is nothing else; there is no Profile then
 
-	opt    Options
-	notify report.Notify
-	finder *finder
-	paths  []string                // that were read
-	stores []store.Store           // that were read
-	truths []weighedTruth          // exact counts that were read, and are to be put to images
-	only   *program                // that was inferred alone; nil if all was
-	named  map[sample.ImageID]bool // what NamesKernel has found
-	evened *sample.Recording       // by even, for what is inferred now; nil if none was
-	from   readFrom                // what was read last
-	kept   *result                 // where Profile is kept; nil if it is not
+	opt     Options
+	notify  report.Notify
+	finder  *finder
+	paths   []string                // that were read
+	stores  []store.Store           // that were read
+	leftOut uint64                  // samples, by Options.Unless
+	truths  []weighedTruth          // exact counts that were read, and are to be put to images
+	only    *program                // that was inferred alone; nil if all was
+	named   map[sample.ImageID]bool // what NamesKernel has found
+	evened  *sample.Recording       // by even, for what is inferred now; nil if none was
+	from    readFrom                // what was read last
+	kept    *result                 // where Profile is kept; nil if it is not
 }
 
 // New makes a session without a recording: it looks images up, and reads sets.

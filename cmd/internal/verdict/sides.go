@@ -50,8 +50,8 @@ type side struct {
 // Judge reads both sides and compares them.
 func Judge(ctx context.Context, opt *Request) (*Comparison, error) {
 	sides := [2]*side{{Side: &opt.Sides[0]}, {Side: &opt.Sides[1]}}
-	for _, s := range sides {
-		if err := s.read(ctx, opt); err != nil {
+	for i, s := range sides {
+		if err := s.read(ctx, opt, &opt.Sides[1-i]); err != nil {
 			return nil, err
 		}
 		defer s.src.Close()
@@ -107,8 +107,14 @@ func (c *Comparison) times(sides [2]*side) {
 	}
 }
 
-// read reads the sets of a side.
-func (s *side) read(ctx context.Context, opt *Request) (err error) {
+// shares reports whether two sides choose from one source by labels and builds that some samples may have all of.
+func (s *Side) shares(o *Side) bool {
+	a, b := strings.ToLower(s.Build), strings.ToLower(o.Build)
+	return len(s.Paths) == 1 && slices.Equal(s.Paths, o.Paths) && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
+}
+
+// read reads the sets of a side but for the samples that by their labels are of the other one, too.
+func (s *side) read(ctx context.Context, opt *Request, beside *Side) (err error) {
 	in := opt.Input
 	for _, t := range []struct{ to, from *time.Time }{{&in.Since, &s.Since}, {&in.Until, &s.Until}} {
 		if !t.from.IsZero() {
@@ -122,12 +128,18 @@ func (s *side) read(ctx context.Context, opt *Request) (err error) {
 		}
 		maps.Copy(in.Labels, s.Labels)
 	}
+	if opt.Deploy.IsZero() && s.shares(beside) {
+		in.Unless = beside.Labels
+	}
 	if s.src, err = input.New(in); err != nil {
 		return err
 	}
 	sets, err := s.src.ReadSets(ctx, s.Paths, true)
 	if err != nil {
 		return err
+	}
+	if n := s.src.LeftOut(); n > 0 && (s.Name == opt.Sides[0].Name || len(s.Labels) == 0) { // once, for both sides
+		s.src.Notify().Warn("%d samples%s are %s, too, so that both sides would have them: they are left out", n, s.chosen(opt.Image), beside.marks())
 	}
 	kinds, err := s.labelled()
 	if err != nil {
@@ -171,8 +183,8 @@ func amid(at time.Time, e *sample.Epoch) bool {
 // chosen says what was looked for.
 func (s *side) chosen(image string) string {
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-		parts = append(parts, "marked "+name+"="+s.Labels[name])
+	if len(s.Labels) > 0 {
+		parts = append(parts, s.marks())
 	}
 	if s.Build != "" {
 		parts = append(parts, "of build "+s.Build)
@@ -190,6 +202,15 @@ func (s *side) chosen(image string) string {
 		return ""
 	}
 	return " " + strings.Join(parts, ", ")
+}
+
+// marks says which labels were asked for.
+func (s *Side) marks() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		parts = append(parts, "marked "+name+"="+s.Labels[name])
+	}
+	return strings.Join(parts, ", ")
 }
 
 // stored reports whether the sets of a side follow each other in time: they are epochs.
