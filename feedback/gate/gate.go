@@ -194,7 +194,7 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 
 // Carried judges which share of the samples of older builds could be carried over to the newest.
 func Carried(share float64, lim Limits) Gate {
-	return Gate{"carried over", Share, share, lim.MinProcedures, false, 0, "the newest build lacks code that was hot, or has all of it inlined, as one that is built by another profile: sample it, or let image name a sampled build"}
+	return Gate{"carried over", Share, share, lim.MinProcedures, false, 0, "the newest build lacks code that was hot, or has all of it inlined, as one that is built by another profile: sample it and leave older recordings out, or let image name a sampled build"}
 }
 
 // Tree judges what the source tree at dir has of the code that was sampled.

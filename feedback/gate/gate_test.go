@@ -161,7 +161,7 @@ func TestCarriedSays(t *testing.T) {
 	if g.OK() {
 		t.Fatal("80 % pass")
 	}
-	for _, want := range []string{"inlined", "image"} {
+	for _, want := range []string{"inlined", "image", "leave older recordings out"} {
 		if !strings.Contains(g.Reason, want) {
 			t.Errorf("no %q in %q", want, g.Reason)
 		}

@@ -80,7 +80,7 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 // tellCarried says how much of older builds was carried over.
 func (s *Session) tellCarried(carried *stale.Carried, path string) {
 	total := carried.Total()
-	s.notify.Warn("%d samples of older builds, %s of them carried over to %s", total, report.Share(total-carried.Samples[stale.NoTie], total), path)
+	s.notify.Warn("%d samples of other builds, %s of them carried over to %s", total, report.Share(total-carried.Samples[stale.NoTie], total), path)
 	if kept, lost := carried.Branches[0], carried.Branches[1]; kept+lost > 0 {
 		s.notify.Warn("%d branch records and runs, %s of them carried over", kept+lost, report.Share(kept, kept+lost))
 	}

@@ -41,7 +41,7 @@ type RefreshTarget struct {
 	To      string         `json:"to,omitempty"`
 	Hosts   int            `json:"hosts,omitempty"`
 	Builds  []RefreshBuild `json:"builds,omitempty"`
-	Carried float64        `json:"carried,omitempty"` // share of the samples of older builds that could be carried over
+	Carried float64        `json:"carried,omitempty"` // share of the samples of older builds that could be carried over; where what is written is of a recorded build, of all samples, its own included
 	Gates   []Verdict      `json:"checks,omitempty"`
 	Hottest []RefreshProc  `json:"hottest,omitempty"`
 
@@ -180,7 +180,7 @@ func (t *RefreshTarget) evidence() string {
 		text += fmt.Sprintf(", of %d hosts", t.Hosts)
 	}
 	if older := t.older(); older > 0 {
-		text += fmt.Sprintf("; %d of older builds, %s of them carried over", older, Percent(t.Carried))
+		text += fmt.Sprintf("; %d of older builds, %s carried over", older, Percent(t.Carried))
 	}
 	return text
 }
