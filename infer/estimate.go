@@ -75,7 +75,7 @@ func estimate(p *Placed, opt Options) {
 		if pr.progress.ended() {
 			return
 		}
-		pr.follow(ip)
+		pr.follow(ip, links)
 		pr.progress.done()
 	}
 	for r, q := range pr.of {
@@ -183,7 +183,7 @@ const calleeDepth = 2
 // follow fills the results of silent procedures in ip that are called, each time
 // one call further from what was seen. Procedures that are not in ip are decoded
 // for it, so many calls far; those that nothing is found to call are left alone.
-func (pr *posed) follow(ip *ImageProfile) {
+func (pr *posed) follow(ip *ImageProfile, l *links) {
 	silent := map[image.Addr]*Result{}
 	done := map[image.Addr]bool{0: true} // 0 is not known
 	for _, r := range ip.Procs {
@@ -197,11 +197,7 @@ func (pr *posed) follow(ip *ImageProfile) {
 	last := ip.Procs
 	for range calleeDepth {
 		for _, r := range last {
-			for c, f := range r.Call {
-				if f.N > 0 {
-					called[r.Proc.Calls[c].To] += f.N
-				}
-			}
+			l.called(ip, r, func(to image.Addr, n float64) { called[to] += n })
 		}
 		last = nil
 		var syms []int // by address
@@ -220,8 +216,8 @@ func (pr *posed) follow(ip *ImageProfile) {
 		last = append(last, ip.add(syms)...)
 		pr.progress.parallel(len(last), func(i int) { pr.fillSilent(last[i], max(called[last[i].Proc.Addr], last[i].faults), pr.par.tieSD) })
 	}
-	pr.start(ip, silent)
-	pr.lead(silent, last, pr.par.tieSD)
+	pr.start(ip, l, silent)
+	pr.lead(ip, l, silent, last, pr.par.tieSD)
 	var rest []*Result
 	for _, r := range silent {
 		if r.faults > 0 { // what faulted ran, as often as it did at least
@@ -231,17 +227,32 @@ func (pr *posed) follow(ip *ImageProfile) {
 	pr.progress.parallel(len(rest), func(i int) { pr.fillSilent(rest[i], rest[i].faults, pr.par.tieSD) })
 }
 
-// lead fills the results of silent procedures that others lead to, which are filled, however many calls far, and takes them out of silent. sd is
-// as fillSilent has it.
-func (pr *posed) lead(silent map[image.Addr]*Result, from []*Result, sd float64) {
+// called calls f with where calls of r, a procedure of ip, lead in that image, and how often.
+func (l *links) called(ip *ImageProfile, r *Result, f func(to image.Addr, n float64)) {
+	for c := range r.Call {
+		n := r.Call[c].N
+		if n <= 0 {
+			continue
+		}
+		for _, to := range l.leads(ip, &r.Proc.Calls[c]) {
+			if to.image == ip {
+				f(to.addr, n*to.share)
+			}
+		}
+	}
+}
+
+// lead fills the results of silent procedures of ip that others lead to, which are filled, however many calls far, and takes them out of
+// silent. sd is as fillSilent has it.
+func (pr *posed) lead(ip *ImageProfile, l *links, silent map[image.Addr]*Result, from []*Result, sd float64) {
 	for len(from) > 0 {
 		called := map[image.Addr]float64{}
 		for _, r := range from {
-			for c, f := range r.Call {
-				if to := r.Proc.Calls[c].To; f.N > 0 && silent[to] != nil {
-					called[to] += f.N
+			l.called(ip, r, func(to image.Addr, n float64) {
+				if silent[to] != nil {
+					called[to] += n
 				}
-			}
+			})
 		}
 		from = nil
 		for _, a := range slices.Sorted(maps.Keys(called)) {
@@ -255,7 +266,7 @@ func (pr *posed) lead(silent map[image.Addr]*Result, from []*Result, sd float64)
 
 // start fills the results of silent procedures that every process runs once, and of those that these call: stacks were seen
 // to come from them, and so they ran. It takes them out of silent.
-func (pr *posed) start(ip *ImageProfile, silent map[image.Addr]*Result) {
+func (pr *posed) start(ip *ImageProfile, l *links, silent map[image.Addr]*Result) {
 	var once []*Result
 	for _, a := range slices.Sorted(maps.Keys(silent)) {
 		if r := silent[a]; ip.Image.Once(r.Proc.Index) {
@@ -266,7 +277,7 @@ func (pr *posed) start(ip *ImageProfile, silent map[image.Addr]*Result) {
 	for _, r := range once {
 		delete(silent, r.Proc.Addr)
 	}
-	pr.lead(silent, once, toldSD)
+	pr.lead(ip, l, silent, once, toldSD)
 }
 
 // fillSilent fills the result of a silent procedure that is called so many times; sd is the standard deviation of the logarithm of that.

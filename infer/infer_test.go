@@ -65,6 +65,11 @@ func TestSolve(t *testing.T) {
 	}
 }
 
+// followed returns what follow takes of the only image of a program.
+func followed(ip *ImageProfile) (*ImageProfile, *links) {
+	return ip, newLinks([]*ImageProfile{ip}, false)
+}
+
 // TestCallsTie: a procedure without samples of its own runs as often as it is called.
 func TestCallsTie(t *testing.T) {
 	caller, callee := graph("a9>b b9>c c9!"), graph("a2!")
@@ -74,7 +79,7 @@ func TestCallsTie(t *testing.T) {
 	a.BlockSamples, a.Samples = []uint64{500, 500, 500}, 1500
 	pr := pose([]*Result{a, b}, plainCost, &outOfOrder, nil)
 	pr.run(false)
-	pr.follow(&ImageProfile{Procs: []*Result{a, b}})
+	pr.follow(followed(&ImageProfile{Image: loadMix(t).image, Procs: []*Result{a, b}, Counts: &sample.ImageCounts{}}))
 	if r := b.Entries.N / a.Block[1].N; r < 0.8 || r > 1.25 {
 		t.Errorf("called %.4g times, ran %.4g times", a.Block[1].N, b.Entries.N)
 	}

@@ -1,7 +1,9 @@
 package infer
 
 import (
+	"cmp"
 	"math"
+	"path"
 	"slices"
 
 	"backfeed/infer/image"
@@ -18,10 +20,14 @@ type target struct {
 
 // links tell where the calls of the images of a program lead.
 type links struct {
-	images  []*ImageProfile
-	of      map[image.Dynamic]target // what is looked up, where it is one thing whoever looks
-	taken   map[target]bool          // an image takes the address of what is another's, or may be
-	missing bool                     // there are images that are not known
+	images []*ImageProfile
+	of     map[image.Dynamic]target // what is looked up, where it is one thing whoever looks
+	taken  map[target]bool          // an image takes the address of what is another's, or may be
+	chosen map[target]target        // by resolver: what it returns; no image where that is not known
+
+	returned map[target]bool // what resolvers return, as far as known
+	shown    map[target]bool // of these, what other images can link with
+	missing  bool            // there are images that are not known
 
 	callersOf map[target]map[*ImageProfile][]int32 // symbols that call what they look up by name
 
@@ -33,8 +39,21 @@ type links struct {
 // newLinks finds what the images ask each other for.
 func newLinks(images []*ImageProfile, missing bool) *links {
 	l := &links{
-		images: images, missing: missing, of: lookedUp(images), taken: map[target]bool{},
+		images: images, missing: missing, taken: map[target]bool{}, chosen: map[target]target{}, returned: map[target]bool{}, shown: map[target]bool{},
 		callersOf: map[target]map[*ImageProfile][]int32{}, walked: map[target][]lead{}, seen: map[target]arrivals{},
+	}
+	l.of = lookedUp(images, l.resolve)
+	for _, ip := range images {
+		for _, c := range ip.Image.ResolverCallers() {
+			if to, ok := l.resolve(ip, c.Resolver); ok {
+				l.addCallers(to, ip, c.From)
+			}
+		}
+		for _, e := range ip.Image.Exports() {
+			if to, ok := l.resolve(ip, e.Addr); ok && e.Indirect {
+				l.shown[to] = true
+			}
+		}
 	}
 	for _, ip := range images {
 		for _, d := range ip.Image.ImportsTaken() {
@@ -51,10 +70,45 @@ func newLinks(images []*ImageProfile, missing bool) *links {
 	return l
 }
 
-// lookedUp returns what the images ask each other for. A name that two of them define for those who ask for the same
-// version is left out, and so is one that a resolver stands for: which it is, the order of loading decides, or the
-// processor.
-func lookedUp(images []*ImageProfile) map[image.Dynamic]target {
+// resolve returns what the resolver at an address returns: of what it can, what has samples. Processors differ, so where several have,
+// it is none of them.
+func (l *links) resolve(ip *ImageProfile, resolver image.Addr) (target, bool) {
+	at := target{ip, resolver}
+	to, known := l.chosen[at]
+	if !known {
+		to = ip.resolved(resolver)
+		l.chosen[at] = to
+		l.returned[to] = true
+	}
+	return to, to.image != nil
+}
+
+// resolved is resolve without a memory; the image of the target is nil where it is not known.
+func (ip *ImageProfile) resolved(resolver image.Addr) (to target) {
+	for _, i := range ip.Image.Resolves(resolver) {
+		if ip.samplesOf(int(i)) == 0 {
+			continue
+		}
+		if to.image != nil {
+			return target{}
+		}
+		to = target{ip, ip.Image.Symbols()[i].Addr}
+	}
+	return to
+}
+
+// samplesOf returns the samples of a symbol.
+func (ip *ImageProfile) samplesOf(sym int) uint64 {
+	i, ok := slices.BinarySearchFunc(ip.Procs, ip.Image.Symbols()[sym].Addr, func(r *Result, a image.Addr) int { return cmp.Compare(r.Proc.Addr, a) })
+	if !ok {
+		return 0
+	}
+	return ip.Procs[i].Samples
+}
+
+// lookedUp returns what the images ask each other for. Of two that define a name for those who ask for the same version, the one that the
+// dynamic linker comes to first is meant, as far as that is known: see first. What a resolver stands for is what resolve returns.
+func lookedUp(images []*ImageProfile, resolve func(*ImageProfile, image.Addr) (target, bool)) map[image.Dynamic]target {
 	of := map[image.Dynamic]target{}
 	asked := map[string][]image.Dynamic{} // by name
 	for _, ip := range images {
@@ -64,32 +118,89 @@ func lookedUp(images []*ImageProfile) map[image.Dynamic]target {
 			}
 		}
 	}
-	none := map[image.Dynamic]bool{}
+	definers := map[image.Dynamic][]definer{}
 	for _, ip := range images {
 		for _, e := range ip.Image.Exports() {
 			for _, d := range asked[e.Name] {
-				if !e.Means(d) {
-					continue
+				if at := (definer{target{ip, e.Addr}, e.Indirect}); e.Means(d) && !slices.Contains(definers[d], at) {
+					definers[d] = append(definers[d], at)
 				}
-				to := target{ip, e.Addr}
-				if was, ok := of[d]; e.Indirect || ok && was != to {
-					none[d] = true
-				}
-				of[d] = to
 			}
 		}
 	}
-	for d := range none {
-		delete(of, d)
+	order := searched(images)
+	for d, by := range definers {
+		to, ok := first(by, order)
+		if ok && to.indirect {
+			to.target, ok = resolve(to.image, to.addr)
+		}
+		if ok {
+			of[d] = to.target
+		}
 	}
 	return of
+}
+
+// A definer is what an image defines a name as.
+type definer struct {
+	target
+	indirect bool // it is a resolver
+}
+
+// first returns the definer that the dynamic linker comes to first. The program is searched before all else, whoever asks, and what it is
+// linked with before what those libraries are. Where others come, which may be loaded before these or later, only one may define a name.
+func first(by []definer, order map[*ImageProfile]int) (definer, bool) {
+	at := func(d definer) int {
+		if i, ok := order[d.image]; ok {
+			return i
+		}
+		return math.MaxInt
+	}
+	least := slices.MinFunc(by, func(a, b definer) int { return cmp.Compare(at(a), at(b)) })
+	for _, d := range by {
+		if d != least && (d.image == least.image || at(least) > 0 && at(d) == math.MaxInt) {
+			return definer{}, false
+		}
+	}
+	return least, true
+}
+
+// searched returns in what order the dynamic linker searches images: 0 is the program, and the libraries that it asks for follow. Where a
+// recording has several programs, each searches others.
+func searched(images []*ImageProfile) map[*ImageProfile]int {
+	order := map[*ImageProfile]int{}
+
+	var program *ImageProfile
+	for _, ip := range images {
+		if ip.Image.IsProgram() {
+			if program != nil {
+				return order
+			}
+			program = ip
+		}
+	}
+	if program == nil {
+		return order
+	}
+	order[program] = 0
+	for i, name := range program.Image.Needed() {
+		for _, ip := range images {
+			if _, ok := order[ip]; !ok && cmp.Or(ip.Image.SoName(), path.Base(ip.ID.Path)) == path.Base(name) {
+				order[ip] = i + 1
+			}
+		}
+	}
+	return order
 }
 
 // A Linkage says where calls from one image into another lead, as far as names tell.
 type Linkage struct{ of map[image.Dynamic]target }
 
 // NewLinkage finds what the images ask each other for, as Infer does.
-func NewLinkage(images []*ImageProfile) *Linkage { return &Linkage{lookedUp(images)} }
+func NewLinkage(images []*ImageProfile) *Linkage {
+	l := &links{chosen: map[target]target{}, returned: map[target]bool{}}
+	return &Linkage{lookedUp(images, l.resolve)}
+}
 
 // Callee returns where c, a call in im, leads that the dynamic linker resolves. imported is false of other calls; to is
 // nil where it is not known.
@@ -128,6 +239,8 @@ func (l *links) leads(ip *ImageProfile, c *image.Call) []lead {
 	stub := ip.Image.IsStub(c.To)
 	if to, ok := l.of[d]; imports && ok {
 		all = []lead{{target: to, share: 1}}
+	} else if to, ok := l.resolvedBy(ip, c); ok {
+		all = []lead{{target: to, share: 1}}
 	} else if stub {
 		all = l.walked[target{ip, c.To}]
 	} else if c.To != 0 && !imports {
@@ -139,10 +252,22 @@ func (l *links) leads(ip *ImageProfile, c *image.Call) []lead {
 	return all
 }
 
+// resolvedBy returns what the resolver returns that c calls by.
+func (l *links) resolvedBy(ip *ImageProfile, c *image.Call) (target, bool) {
+	r, ok := ip.Image.Resolver(c)
+	if !ok {
+		return target{}, false
+	}
+	return l.resolve(ip, r)
+}
+
 // others reports whether there may be calls of a procedure that are not known.
 func (l *links) others(at caller) bool {
-	im := at.image.Image
-	return im.AddressTaken(at.sym) || l.missing && im.Exported(at.sym) || l.taken[at.start()]
+	im, start := at.image.Image, at.start()
+	if im.Resolved(at.sym) && !l.returned[start] {
+		return true
+	}
+	return im.AddressTaken(at.sym) || l.missing && (im.Exported(at.sym) || l.shown[start]) || l.taken[start]
 }
 
 // A caller is a procedure of an image that calls another.

@@ -113,7 +113,7 @@ func TestOnlyFaults(t *testing.T) {
 	for im.Once(r.Proc.Index) {
 		r.Proc.Index++
 	}
-	pr.follow(&ImageProfile{Image: im, Procs: []*Result{r}, Counts: &sample.ImageCounts{}})
+	pr.follow(followed(&ImageProfile{Image: im, Procs: []*Result{r}, Counts: &sample.ImageCounts{}}))
 	if n := r.Entries.N; n < 100 || n > 400 {
 		t.Errorf("entered %g times, of 200 faults", n)
 	}

@@ -105,7 +105,7 @@ func TestFarSystemCalls(t *testing.T) {
 	}
 	pr := pose(all, testCost, timerParams(false), nil)
 	pr.run(false)
-	pr.follow(&ImageProfile{Image: im, Procs: all, Counts: &sample.ImageCounts{}})
+	pr.follow(followed(&ImageProfile{Image: im, Procs: all, Counts: &sample.ImageCounts{}}))
 	for i, r := range all[:5] {
 		if n := r.Entries; n.Conf == None || !near(n.N, all[0].Entries.N, 0.5) {
 			t.Errorf("%d calls far: entered %+v, want about as often as %g", i, n, all[0].Entries.N)

@@ -68,6 +68,98 @@ func (im *Image) Import(c *Call) (d Dynamic, ok bool) {
 	return im.dynamicAt(slot)
 }
 
+// Resolver returns the resolver of the indirect function that c calls through a stub for which no name is looked up: in static
+// programs, and within the C library. ok is false of other calls.
+func (im *Image) Resolver(c *Call) (resolver Addr, ok bool) { return im.resolverAt(im.stubSlot(c.To)) }
+
+// resolverAt returns the resolver whose result the slot at that address will hold, where no name is looked up for it.
+func (im *Image) resolverAt(slot Addr) (Addr, bool) {
+	if r, ok := im.relocAt(slot); ok && r.ifunc && r.sym < 0 {
+		return r.target, true
+	}
+	return 0, false
+}
+
+// Resolves returns the symbols whose addresses the resolver at an address computes: it returns one of them. They are sorted.
+func (im *Image) Resolves(resolver Addr) []int32 {
+	i := im.Find(resolver)
+	if i < 0 || im.Symbols()[i].Addr != resolver {
+		return nil
+	}
+	var all []int32
+	for _, c := range im.references().chosen {
+		if int(c.from) == i {
+			all = append(all, c.to)
+		}
+	}
+	return all
+}
+
+// Resolved reports whether a resolver of the image computes the address of symbol i, which AddressTaken says nothing of.
+func (im *Image) Resolved(i int) bool { return im.references().resolved[int32(i)] }
+
+// resolvers returns the addresses of all resolvers of indirect functions, sorted.
+func (im *Image) resolvers() (all []Addr) {
+	for _, r := range im.relocs().all {
+		if r.ifunc {
+			all = append(all, r.target)
+		}
+	}
+	for _, e := range im.Exports() {
+		// It lists all that resolvers may return, for the C library's own tests.
+		if e.Indirect || e.Name == "__libc_ifunc_impl_list" {
+			all = append(all, e.Addr)
+		}
+	}
+	return sortedSet(all)
+}
+
+// A ResolverCall is of a procedure that calls what a resolver returns, through a stub for which no name is looked up.
+type ResolverCall struct {
+	Resolver Addr
+	From     []int32 // symbols, sorted
+}
+
+// ResolverCallers returns who calls what resolvers return, as Resolver tells of calls, in the order of stubs.
+func (im *Image) ResolverCallers() (all []ResolverCall) {
+	for _, s := range im.stubSlots {
+		if r, ok := im.resolverAt(s.slot); ok {
+			if j := im.Find(s.lo); j >= 0 {
+				all = append(all, ResolverCall{r, im.Callers(j)})
+			}
+		}
+	}
+	return all
+}
+
+// IsProgram reports whether the image is one that the kernel executes, as far as it says so: no library, though some of these can be
+// executed too.
+func (im *Image) IsProgram() bool {
+	if im.elf.Type == elf.ET_EXEC {
+		return true
+	}
+	flags, err := im.elf.DynValue(elf.DT_FLAGS_1)
+	return err == nil && slices.ContainsFunc(flags, func(f uint64) bool { return elf.DynFlag1(f)&elf.DF_1_PIE != 0 })
+}
+
+// Needed returns the names of the libraries that the image is linked with, in the order in which the dynamic linker asks them.
+func (im *Image) Needed() []string {
+	names, err := im.elf.DynString(elf.DT_NEEDED)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// SoName returns the name that others need the image by; "" if it has none.
+func (im *Image) SoName() string {
+	names, err := im.elf.DynString(elf.DT_SONAME)
+	if err != nil || len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}
+
 // IsStub reports whether a is the start of a stub of the procedure linkage table.
 func (im *Image) IsStub(a Addr) bool { return im.stubSlot(a) != 0 }
 

@@ -102,19 +102,101 @@ int main(int argc, char **argv) { sink = pointed; return twice(argc) + thing(arg
 				}
 			}
 			// The library calls its own function as those of others are called.
-			for name, want := range map[string]bool{"twice": false, "inside": false, "chosen": true} {
+			for name, resolved := range map[string]bool{"twice": false, "inside": false, "chosen": true} {
 				i := lib.Lookup(name)
-				if got := lib.AddressTaken(i); got != want {
-					t.Errorf("the library takes the address of %s: %v, want %v", name, got, want)
+				if lib.AddressTaken(i) {
+					t.Errorf("the library takes the address of %s", name)
 				}
-				if got := lib.Exported(i); got == want {
+				if got := lib.Resolved(i); got != resolved {
+					t.Errorf("a resolver returns %s: %v, want %v", name, got, resolved)
+				}
+				if got := lib.Exported(i); got == resolved {
 					t.Errorf("%s is exported: %v", name, got)
 				}
+			}
+			if got, want := lib.Resolves(exports[Dynamic{"indirect", "V1"}].Addr), []int32{int32(lib.Lookup("chosen"))}; !slices.Equal(got, want) {
+				t.Errorf("the resolver of indirect returns one of symbols %v, want %v", got, want)
 			}
 			if got := lib.ImportCallers()[Dynamic{"twice", "V1"}]; !slices.Equal(got, []int32{int32(lib.Lookup("inside"))}) {
 				t.Errorf("twice is called by symbols %v of its library, want inside, %d", got, lib.Lookup("inside"))
 			}
 		})
+	}
+}
+
+// TestResolver: a call through a stub for which no name is looked up tells its resolver, which tells what it may return.
+func TestResolver(t *testing.T) {
+	const library = `
+static int few(int x) { return x + 3; }
+static int many(int x) { return x + 4; }
+extern int which;
+int which;
+static int (*count(void))(int) { return which ? few : many; }
+int hidden(int) __attribute__((ifunc("count"), visibility("hidden")));
+int within(int x) { return hidden(x) + 1; }
+int other(int x) { return x + 2; }
+int (*pointed)(int) = other;
+`
+	dir := t.TempDir()
+	testtool.Write(t, dir, "l.c", library)
+	testtool.Run(t, dir, "gcc", "-O1", "-fno-inline", "-fPIC", "-shared", "l.c", "-o", "libl.so")
+	im := mustOpen(t, filepath.Join(dir, "libl.so"), Options{})
+	p, err := im.Proc(im.Lookup("within"))
+	if err != nil || len(p.Calls) != 1 {
+		t.Fatalf("%v: calls %+v", err, p.Calls)
+	}
+	if d, ok := im.Import(&p.Calls[0]); ok {
+		t.Errorf("%v is looked up", d)
+	}
+	resolver, ok := im.Resolver(&p.Calls[0])
+	if at := im.Symbols()[im.Lookup("count")].Addr; !ok || resolver != at {
+		t.Fatalf("the call is of what the resolver at %#x returns, %v; want %#x", resolver, ok, at)
+	}
+	want := []int32{int32(im.Lookup("few")), int32(im.Lookup("many"))}
+	slices.Sort(want)
+	if got := im.Resolves(resolver); !slices.Equal(got, want) {
+		t.Errorf("it returns one of symbols %v, want %v", got, want)
+	}
+	if got, want := im.ResolverCallers(), []ResolverCall{{resolver, []int32{int32(im.Lookup("within"))}}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("what resolvers return is called by %+v, want %+v", got, want)
+	}
+	for name, taken := range map[string]bool{"few": false, "many": false, "other": true} {
+		i := im.Lookup(name)
+		if got := im.AddressTaken(i); got != taken || im.Resolved(i) == taken {
+			t.Errorf("%s: its address is taken: %v, want %v; a resolver may return it: %v", name, got, taken, im.Resolved(i))
+		}
+	}
+}
+
+// TestProgram tells a program from a library, and what it is linked with.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	testtool.Write(t, dir, "l.c", "int f(void) { return 1; }\n")
+	testtool.Write(t, dir, "p.c", "extern int f(void);\nint main(void) { return f(); }\n")
+	testtool.Run(t, dir, "gcc", "-fPIC", "-shared", "-Wl,-soname,libl.so.1", "l.c", "-o", "libl.so")
+	for _, tt := range []struct {
+		file  string
+		flags []string
+		want  bool
+	}{
+		{"pie", []string{"-fPIE", "-pie"}, true},
+		{"fixed", []string{"-fno-pie", "-no-pie"}, true},
+		{"libl.so", nil, false},
+	} {
+		if tt.flags != nil {
+			testtool.Run(t, dir, append([]string{"gcc", "p.c", "-o", tt.file, "-L.", "-ll"}, tt.flags...)...)
+		}
+		im := mustOpen(t, filepath.Join(dir, tt.file), Options{})
+		if got := im.IsProgram(); got != tt.want {
+			t.Errorf("%s is a program: %v", tt.file, got)
+		}
+		needed := im.Needed()
+		if got := slices.Index(needed, "libl.so.1"); tt.want && got != 0 {
+			t.Errorf("%s is linked with %v", tt.file, needed)
+		}
+		if got := im.SoName() == "libl.so.1"; got == tt.want {
+			t.Errorf("others need %s as %q", tt.file, im.SoName())
+		}
 	}
 }
 

@@ -12,16 +12,18 @@ import (
 
 // refs are the places that code and data of an image refer to.
 type refs struct {
-	taken   []bool         // by symbol: its address is taken
-	exports []bool         // by symbol: others can link with it
-	entries map[int][]Addr // by symbol: where others jump to behind its start, by address
-	labels  map[int]bool   // symbols into whose middle data points
-	points  map[int][]Addr // by symbol: places behind its start whose address instructions compute, by address
-	data    []Addr         // addresses outside code that instructions compute, sorted
-	calls   []callRef      // by callee, then caller
-	through []slotRef      // by slot, then caller
-	loaded  []Addr         // slots of the GOT that hold addresses of functions and are read by more than calls and jumps, sorted
-	starts  []Addr         // addresses in arrays of what runs at the start or the end
+	taken    []bool         // by symbol: its address is taken
+	exports  []bool         // by symbol: others can link with it
+	entries  map[int][]Addr // by symbol: where others jump to behind its start, by address
+	labels   map[int]bool   // symbols into whose middle data points
+	points   map[int][]Addr // by symbol: places behind its start whose address instructions compute, by address
+	data     []Addr         // addresses outside code that instructions compute, sorted
+	calls    []callRef      // by callee, then caller
+	through  []slotRef      // by slot, then caller
+	loaded   []Addr         // slots of the GOT that hold addresses of functions and are read by more than calls and jumps, sorted
+	chosen   []callRef      // by resolver of indirect functions, then what it computes the address of
+	resolved map[int32]bool // what chosen leads to
+	starts   []Addr         // addresses in arrays of what runs at the start or the end
 
 	findOnce sync.Once
 	runOnce  map[int]bool // by symbol: see Once
@@ -54,7 +56,8 @@ func (im *Image) hasLabels(s *Symbol) bool { return im.references().labels[im.Fi
 
 // AddressTaken reports whether code or data of the image refers to the start of symbol i other
 // than by direct calls and jumps, and by what the dynamic linker looks up for calls alone: whether
-// the image can reach it as Calls do not show. See Exported, ImportsTaken for what others can.
+// the image can reach it as Calls do not show. See Exported, ImportsTaken for what others can. What resolvers of indirect functions
+// choose from is reached by calls of these: see Resolved.
 func (im *Image) AddressTaken(i int) bool { return im.references().taken[i] }
 
 // Exported reports whether other images can link with symbol i.
@@ -93,6 +96,13 @@ func (im *Image) scan() *refs {
 		}
 		r.data = append(r.data, parts[i].data...)
 		r.calls = append(r.calls, parts[i].calls...)
+		r.chosen = append(r.chosen, parts[i].chosen...)
+	}
+	slices.SortFunc(r.chosen, func(a, b callRef) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	r.chosen = slices.Clip(slices.Compact(r.chosen))
+	r.resolved = make(map[int32]bool, len(r.chosen))
+	for _, c := range r.chosen {
+		r.resolved[c.to] = true
 	}
 	slices.SortFunc(r.calls, func(a, b callRef) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from)) })
 	r.calls = slices.Clip(slices.Compact(r.calls))
@@ -108,7 +118,7 @@ func (im *Image) scan() *refs {
 // scanCode decodes all code, and keeps the single references if it shall.
 func (im *Image) scanCode(keep bool) []codeRefs {
 	syms := im.Symbols()
-	got := im.globalSlots()
+	got, resolvers := im.globalSlots(), im.resolvers()
 	parts := make([]codeRefs, (len(syms)+scanPart-1)/scanPart)
 	var wg sync.WaitGroup
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -118,7 +128,7 @@ func (im *Image) scanCode(keep bool) []codeRefs {
 		go func() {
 			defer func() { <-limit; wg.Done() }()
 			p := &parts[part]
-			p.keep, p.got = keep, got
+			p.keep, p.got, p.resolvers = keep, got, resolvers
 			lo := part * scanPart
 			for i := lo; i < min(lo+scanPart, len(syms)); i++ {
 				p.scan(im, i, &syms[i])
@@ -262,7 +272,10 @@ type codeRefs struct {
 	through []slotRef
 	loaded  []Addr // slots of functions that others than calls and jumps read
 
-	got extent // slots that may be of functions
+	chosen []callRef // from resolvers of indirect functions to what they compute the addresses of
+
+	got       extent // slots that may be of functions
+	resolvers []Addr // sorted
 
 	keep bool // whether to fill refs, and nothing else
 	refs []Ref
@@ -297,6 +310,12 @@ func (c *codeRefs) add(im *Image, s *Symbol, from, a Addr) {
 			c.refer(im, s, from, a, true)
 		}
 	} else if im.executable(a) {
+		if _, resolves := slices.BinarySearch(c.resolvers, s.Addr); resolves {
+			if j := im.Find(a); j >= 0 && im.Symbols()[j].Addr == a {
+				c.chosen = append(c.chosen, callRef{int32(im.Find(s.Addr)), int32(j)})
+				return
+			}
+		}
 		c.code = append(c.code, a)
 	} else {
 		c.data = append(c.data, a)
