@@ -80,8 +80,10 @@ type Receiver struct {
 	gathered *sample.Recording // since from
 	places   int               // of gathered, at most
 	from     time.Time
-	stuck    error // the store took no segment, the last time
-	ended    bool  // nothing more is gathered
+	stuck    error     // the store took no segment, the last time
+	ended    bool      // nothing more is gathered
+	refusals int       // requests refused since told
+	told     time.Time // when the log said how many were
 
 	writing sync.Mutex // one segment at a time
 	chores  sync.WaitGroup
@@ -185,6 +187,22 @@ func (r *Receiver) step(now time.Time) {
 	}
 }
 
+// refuse has the log know of a request that is refused for good: of the first at once, of the others how many they are with
+// one that comes a --flush later, for a sender that does it wrong does so with each.
+func (r *Receiver) refuse(by string, req *http.Request, code int, why *refusal) {
+	r.log.Debug("refused", "by", by, "from", req.RemoteAddr, "code", code, "error", why.err)
+	if why.grpc == codeUnavailable {
+		return // it is sent again
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusals++
+	if now := time.Now(); r.told.IsZero() || now.Sub(r.told) >= r.opt.Flush {
+		r.log.Warn("requests are refused: what they bring is not stored", "requests", r.refusals, "by", by, "from", req.RemoteAddr, "code", code, "error", why.err)
+		r.refusals, r.told = 0, now
+	}
+}
+
 // gather counts what was received. From here on, it is ours to keep.
 func (r *Receiver) gather(rec *sample.Recording) error {
 	places := agent.Places(rec)
@@ -251,6 +269,9 @@ func (r *Receiver) Close() error {
 	}
 	r.mu.Lock()
 	r.ended = true // what is still on its way is not acknowledged
+	if r.refusals > 0 {
+		r.log.Warn("more requests were refused", "requests", r.refusals)
+	}
 	r.mu.Unlock()
 	err := r.write(time.Now())
 	r.chores.Wait()

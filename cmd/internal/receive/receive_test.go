@@ -390,6 +390,28 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestRefusedIsLogged: who runs the receiver sees that a sender is refused, and why, without a line for each request.
+func TestRefusedIsLogged(t *testing.T) {
+	var log strings.Builder
+	r := open(t, func(opt *Options) { opt.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	for range 3 {
+		if code, _, _ := post(t, r, message(1, 3), "Content-Encoding", "zstd"); code != 415 {
+			t.Errorf("answered %d", code)
+		}
+	}
+	if code, _ := rawGRPC(t, r, framed(1, message(1, 3)), "Grpc-Encoding", "zstd"); code != "12" {
+		t.Errorf("gRPC answered %s", code)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"requests are refused: what they bring is not stored\" requests=1 by=http", `code=415 error="compressed with \"zstd\", want gzip or nothing"`, "more requests were refused\" requests=3"} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("not once %q in\n%s", want, &log)
+		}
+	}
+}
+
 func httpStatus(t *testing.T, url string) int {
 	t.Helper()
 	resp, err := http.Get(url)

@@ -168,7 +168,7 @@ func (r *Receiver) grpc() http.Handler {
 		if err != nil {
 			why := refused(err)
 			r.page.answered("grpc", fmt.Sprint(why.grpc))
-			r.log.Debug("refused", "by", "grpc", "from", req.RemoteAddr, "code", why.grpc, "error", why.err)
+			r.refuse("grpc", req, why.grpc, why)
 			w.Header().Set("Grpc-Status", fmt.Sprint(why.grpc))
 			w.Header().Set("Grpc-Message", percentEncoded(why.Error()))
 			return
@@ -280,7 +280,7 @@ func (r *Receiver) http() http.Handler {
 		code, answer := http.StatusOK, []byte(nil)
 		if err != nil {
 			why := refused(err)
-			r.log.Debug("refused", "by", "http", "from", req.RemoteAddr, "code", why.http, "error", why.err)
+			r.refuse("http", req, why.http, why)
 			if code = why.http; code == http.StatusServiceUnavailable {
 				w.Header().Set("Retry-After", fmt.Sprint(int(retryAfter.Seconds())))
 			}
