@@ -48,7 +48,7 @@ llvm-profgen --binary=./app --perfscript=app.script --output=app.prof
 backfeed export app.bfr --depth 100 -o perf.data
 perf report -i perf.data --branch-history
 backfeed export app.bfr --format sarif --source . -o app.sarif
-backfeed export app.bfr --format lcov -o lcov.info`,
+backfeed export app.bfr --format lcov --source . -o lcov.info`,
 	run: runExport,
 }
 

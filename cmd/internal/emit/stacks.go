@@ -49,7 +49,7 @@ func Stacks(src *input.Session, opt StackOptions) (*perfdata.BranchStacks, strin
 		}
 	}
 	if len(s.wanted) == 0 {
-		return nil, "", fail.Errorf(fail.Nothing, "no paths of walks: record with --calibrate, which keeps some")
+		return nil, "", fail.Errorf(fail.Nothing, "no paths of walks: record with --calibrate, which keeps some; for longer, if that was done")
 	}
 	s.place()
 	for i := range s.wanted {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -399,6 +400,20 @@ func (s *Session) offsetOf(id sample.ImageID, address uint64) (sample.Offset, bo
 	return im.OffsetOf(image.Addr(address))
 }
 
+// isGperftools reports whether a file begins as a CPU profile of gperftools does: with the words 0, 3, 0, the period and 0
+// (https://gperftools.github.io/gperftools/cpuprofile-fileformat.html), here those of a machine of 64 bits.
+func isGperftools(head []byte) bool {
+	if len(head) < 40 {
+		return false
+	}
+	for i, want := range []uint64{0, 3, 0} {
+		if binary.LittleEndian.Uint64(head[8*i:]) != want {
+			return false
+		}
+	}
+	return binary.LittleEndian.Uint64(head[24:]) > 0 && binary.LittleEndian.Uint64(head[32:]) == 0
+}
+
 // unknown says what a file that begins with head may be instead of a recording.
 func unknown(head []byte) error {
 	switch {
@@ -408,6 +423,8 @@ func unknown(head []byte) error {
 		return errors.New("an ELF image, not a recording of one: `backfeed record -o app.bfr -- PROGRAM` makes one")
 	case string(head) == "bfr":
 		return errors.New("the first bytes of a backfeed recording, and no more: was it broken off?")
+	case isGperftools(head):
+		return errors.New("a CPU profile of gperftools: `go tool pprof -proto -output FILE PROGRAM PROFILE` makes one that is read, of PROGRAM by its full path")
 	case bytes.HasPrefix(head, []byte("bfr")):
 		return errors.New("a backfeed recording of a version that this backfeed does not know")
 	}
