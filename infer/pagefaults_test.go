@@ -28,6 +28,13 @@ func TestPageFaultsIn(t *testing.T) {
 		}
 		return c
 	}
+	every := func(ns uint64, at map[sample.Offset]uint64) *sample.Counts {
+		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: ns, Unit: "ns"})
+		for off, n := range at {
+			c.AddSample(c.Image(app), off, n)
+		}
+		return c
+	}
 	for _, tt := range []struct {
 		name   string
 		of     []*sample.Counts // the first are those that are inferred from
@@ -39,6 +46,7 @@ func TestPageFaultsIn(t *testing.T) {
 		{"an event of perf's", []*sample.Counts{counts("cpu-clock", "ns", at), counts("page-faults:u", "events", faults)}, 0.2, map[sample.Offset]uint64{0x10: 200, 0x30: 120, 0x40: 0}},
 		{"both: those beside the timer", []*sample.Counts{with(counts("cpu-clock", "ns", at), faults), counts("page-faults", "events", at)}, 0.2, map[sample.Offset]uint64{0x10: 200, 0x40: 0}},
 		{"told of one of two machines", []*sample.Counts{with(counts("cpu-clock", "ns", at), faults), counts("cpu-clock", "ns", at)}, 0.2, map[sample.Offset]uint64{0x10: 200, 0x40: 0}},
+		{"all in hot loops", []*sample.Counts{with(every(1_000_000, at), map[sample.Offset]uint64{0x10: 3, 0x20: 2, 0x30: 20, 0x40: 8})}, 0.1, map[sample.Offset]uint64{0x10: 1, 0x30: 5, 0x40: 3}},
 		{"too few", []*sample.Counts{with(counts("cpu-clock", "ns", at), few)}, 0, nil},
 		{"no timer", []*sample.Counts{counts("cycles", "cycles", at), counts("page-faults", "events", faults)}, 0, nil},
 		{"faults where no sample is", []*sample.Counts{counts("cpu-clock", "ns", map[sample.Offset]uint64{0x50: 100}), counts("page-faults", "events", faults)}, 0, nil},
