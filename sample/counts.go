@@ -449,6 +449,16 @@ func (c *Counts) WithoutStacks() *Counts {
 	return &d
 }
 
+// WithoutStacks returns r without call stacks of time on the processor. It shares all else with r.
+func (r *Recording) WithoutStacks() *Recording {
+	d := *r
+	d.Counts = make([]*Counts, len(r.Counts))
+	for i, c := range r.Counts {
+		d.Counts[i] = c.WithoutStacks()
+	}
+	return &d
+}
+
 // sumOf returns the sum of counts of one processor and event, at least one of them. It depends on what was added to them but not
 // on the order: images are by ID, stacks by frames and top.
 func sumOf(cs ...*Counts) *Counts {

@@ -594,6 +594,20 @@ func (b *Bucket) Read(q Query) (rec *sample.Recording, err error) {
 	return rec, err
 }
 
+// ReadEach reads each query as Read does.
+func (b *Bucket) ReadEach(qs []Query, f func(i int, rec *sample.Recording) error) error {
+	for i, q := range qs {
+		rec, err := b.Read(q)
+		if err != nil {
+			return err
+		}
+		if err := f(i, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (b *Bucket) read(v *view, q Query) (*sample.Recording, error) {
 	for _, bad := range v.bad {
 		b.opts.Warn(bad)

@@ -62,6 +62,8 @@ type Store interface {
 	Put(e sample.Epoch, rec *sample.Recording, labels map[string]string) error
 	// Read adds up the samples that a query asks for.
 	Read(q Query) (*sample.Recording, error)
+	// ReadEach reads several queries one after the other, by as few looks at what there is as it can, until f returns an error.
+	ReadEach(qs []Query, f func(i int, rec *sample.Recording) error) error
 	// Window returns the time of the epochs of which q asks for samples, and the values that a label has there.
 	Window(q Query, label string) (Window, error)
 	// Segments lists what counts, Stats sums it up.
@@ -618,6 +620,36 @@ func (s *Dir) read(q Query, skip map[string]bool) (*sample.Recording, error) {
 		rest := slices.DeleteFunc(slices.Concat(l.live, l.superseded, l.overlap), func(e entry) bool { return skip[e.name] })
 		l = settle(rest)
 	}
+	return s.readOf(l, q)
+}
+
+// ReadEach reads each query as Read does, but lists the directory once, and again where what it listed is not as it was.
+func (s *Dir) ReadEach(qs []Query, f func(i int, rec *sample.Recording) error) error {
+	l, err := s.list()
+	if err != nil {
+		return err
+	}
+	s.warn(l)
+	for i, q := range qs {
+		rec, err := s.readOf(l, q)
+		var bad *SegmentError
+		if errors.As(err, &bad) || errors.Is(err, fs.ErrNotExist) {
+			if rec, err = s.Read(q); err == nil {
+				l, err = s.list()
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(i, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readOf reads what is asked for of the segments that were listed.
+func (s *Dir) readOf(l *listing, q Query) (_ *sample.Recording, err error) {
 	var hits []entry
 	for _, e := range l.live {
 		if q.matches(e) {

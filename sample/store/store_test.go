@@ -204,6 +204,58 @@ func TestPutAndRead(t *testing.T) {
 	}
 }
 
+// TestReadEach: several queries are answered as one by one, also where what was listed for the first is merged or gone by the next.
+func TestReadEach(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 3))
+	fill := func() *Dir {
+		s := open(t)
+		for i := range 9 {
+			e := hour
+			e.Start += int64(i%3) * e.Length
+			if err := s.Put(e, random(rnd), map[string]string{"role": []string{"a", "b"}[i%2]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(s *Dir) error // once the first query is answered
+	}{
+		{"as it was", func(*Dir) error { return nil }},
+		{"merged", func(s *Dir) error { _, err := s.Compact(time.Time{}); return err }},
+		{"gone", func(s *Dir) error {
+			return os.Remove(filepath.Join(s.dir, segmentsDir, slices.Sorted(maps.Keys(contents(t, s)))[0]))
+		}},
+	} {
+		s := fill()
+		s.opts.Warn = func(error) {} // of what is gone
+		qs := append(queries(), Query{}, Query{From: hour.To()})
+		asked := 0
+		err := s.ReadEach(qs, func(i int, rec *sample.Recording) error {
+			if i != asked {
+				t.Errorf("%s: query %d, want %d", tt.name, i, asked)
+			}
+			asked++
+			want, err := s.Read(qs[i])
+			if err == nil {
+				mustEqual(t, fmt.Sprintf("%s: query %d", tt.name, i), rec, want)
+			}
+			if i == 0 {
+				err = errors.Join(err, tt.change(s))
+			}
+			return err
+		})
+		if err != nil || asked != len(qs) {
+			t.Errorf("%s: %d of %d queries, %v", tt.name, asked, len(qs), err)
+		}
+		end := errors.New("enough")
+		if err := s.ReadEach(qs, func(i int, _ *sample.Recording) error { return end }); err != end {
+			t.Errorf("%s: %v, want what f returned", tt.name, err)
+		}
+	}
+}
+
 // zeros returns that many bytes to be copied.
 func zeros(n int) io.ReadSeeker { return bytes.NewReader(make([]byte, n)) }
 

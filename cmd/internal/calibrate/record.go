@@ -116,11 +116,7 @@ func (k *Calibrator) toChoose(sum *sample.Recording) *sample.Recording {
 	if k.walkless.Load() {
 		return sample.Merge(sum)
 	}
-	var without sample.Recording
-	for _, c := range sum.Counts {
-		without.Counts = append(without.Counts, c.WithoutStacks())
-	}
-	return sample.Merge(&without)
+	return sample.Merge(sum.WithoutStacks())
 }
 
 // complain tells of an error of the probes. Samples are worth keeping all the same.

@@ -35,11 +35,8 @@ func (s *Session) eachHost(ctx context.Context, dir string, f func(hostSamples))
 		}
 	}
 	names := slices.Sorted(maps.Keys(epochs))
+	var qs []store.Query
 	for _, name := range names {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		s.notify.Progress("reading host %s of %s", report.Clean(name), dir)
 		q := s.query()
 		q.Labels = maps.Clone(q.Labels)
 		if q.Labels == nil {
@@ -50,14 +47,18 @@ func (s *Session) eachHost(ctx context.Context, dir string, f func(hostSamples))
 		} else { // what has none of the others' names, and none of those left out
 			q.Labels[HostLabel+"!"] = strings.Join(append(names, s.opt.Labels[HostLabel+"!"]), "|")
 		}
-		rec, err := opened.Read(q)
-		if err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
-		}
-		f(hostSamples{name, rec, epochs[name]})
+		qs = append(qs, q)
 	}
+	err = opened.ReadEach(qs, func(i int, rec *sample.Recording) error {
+		s.notify.Progress("read host %s of %s", report.Clean(names[i]), dir)
+		f(hostSamples{names[i], rec, epochs[names[i]]})
+		return ctx.Err()
+	})
 	s.notify.Done()
-	return nil
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
+	return err
 }
 
 // Hosts reads stores by host, for comparison.

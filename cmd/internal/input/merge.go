@@ -232,20 +232,20 @@ func (s *Session) readAged(ctx context.Context, path string, halfLife time.Durat
 	if halfLife == 0 || !isStore(path) {
 		return s.readSource(ctx, path, into)
 	}
-	var parts []*sample.Recording
+	var sum sample.Recording
 	err := s.eachEpoch(path, func(e, last sample.Epoch, rec *sample.Recording) {
 		age := last.To().Sub(e.To())
 		if w := math.Exp2(-age.Seconds() / halfLife.Seconds()); w > 0 {
-			parts = append(parts, rec.Scale(w))
+			sum.AddAll(rec.Scale(w))
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return sample.Merge(parts...), nil
+	return sample.Merge(&sum), nil
 }
 
-// ReadSets reads each path as a set of its own; with epochs, each stretch of time of stores.
+// ReadSets reads each path as a set of its own, without stacks; with epochs, each stretch of time of stores.
 func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]*compare.Set, error) {
 	var sets []*compare.Set
 	var idle idle
@@ -254,7 +254,7 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 		if epochs && isStore(path) {
 			err := s.eachEpoch(path, func(e, _ sample.Epoch, rec *sample.Recording) {
 				if rec.Samples() > 0 {
-					sets = append(sets, &compare.Set{Name: path + " " + e.From().Format(time.RFC3339), Epoch: &e, Recording: s.even(rec)})
+					sets = append(sets, &compare.Set{Name: path + " " + e.From().Format(time.RFC3339), Epoch: &e, Recording: s.even(rec).WithoutStacks()})
 				}
 			})
 			if err != nil {
@@ -268,7 +268,7 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 			return nil, err
 		}
 		idle.note(path, false) // that is an error
-		sets = append(sets, &compare.Set{Name: Name(path), Recording: s.even(rec)})
+		sets = append(sets, &compare.Set{Name: Name(path), Recording: s.even(rec).WithoutStacks()})
 	}
 	idle.tell(s.notify)
 	return sets, nil
@@ -294,12 +294,16 @@ func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample
 		}
 	}
 	spans := s.disjoint(segments)
+	var qs []store.Query
 	for _, e := range spans {
-		rec, err := opened.Read(store.Query{From: e.From(), To: e.To(), Labels: s.opt.Labels, Unless: s.opt.Unless})
-		if err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
-		}
-		f(e, spans[len(spans)-1], rec)
+		qs = append(qs, store.Query{From: e.From(), To: e.To(), Labels: s.opt.Labels, Unless: s.opt.Unless})
+	}
+	err = opened.ReadEach(qs, func(i int, rec *sample.Recording) error {
+		f(spans[i], spans[len(spans)-1], rec)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
 	}
 	return nil
 }
