@@ -65,7 +65,7 @@ func estimate(p *Placed, opt Options) {
 	}
 	links := newLinks(prof.Images, prof.missing)
 	links.see(counts)
-	pr.tie(links)
+	pr.tie(links, prof.complete())
 	pr.roots(links)
 	pr.progress = p.progress
 	sd := pr.run(opt.Places > 0 || opt.Sites > 0)

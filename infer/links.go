@@ -28,6 +28,7 @@ type links struct {
 	returned map[target]bool // what resolvers return, as far as known
 	shown    map[target]bool // of these, what other images can link with
 	missing  bool            // there are images that are not known
+	unsure   map[target]bool // what a name may lead to, or not
 
 	callersOf map[target]map[*ImageProfile][]int32 // symbols that call what they look up by name
 
@@ -42,7 +43,7 @@ func newLinks(images []*ImageProfile, missing bool) *links {
 		images: images, missing: missing, taken: map[target]bool{}, chosen: map[target]target{}, returned: map[target]bool{}, shown: map[target]bool{},
 		callersOf: map[target]map[*ImageProfile][]int32{}, walked: map[target][]lead{}, seen: map[target]arrivals{},
 	}
-	l.of = lookedUp(images, l.resolve)
+	l.of, l.unsure = lookedUp(images, l.resolve)
 	for _, ip := range images {
 		for _, c := range ip.Image.ResolverCallers() {
 			if to, ok := l.resolve(ip, c.Resolver); ok {
@@ -108,8 +109,10 @@ func (ip *ImageProfile) samplesOf(sym int) uint64 {
 
 // lookedUp returns what the images ask each other for. Of two that define a name for those who ask for the same version, the one that the
 // dynamic linker comes to first is meant, as far as that is known: see first. What a resolver stands for is what resolve returns.
-func lookedUp(images []*ImageProfile, resolve func(*ImageProfile, image.Addr) (target, bool)) map[image.Dynamic]target {
-	of := map[image.Dynamic]target{}
+// unsure is what names may lead to of which it is not known.
+func lookedUp(images []*ImageProfile, resolve func(*ImageProfile, image.Addr) (target, bool)) (of map[image.Dynamic]target, unsure map[target]bool) {
+	unsure = map[target]bool{}
+	of = map[image.Dynamic]target{}
 	asked := map[string][]image.Dynamic{} // by name
 	for _, ip := range images {
 		for _, d := range ip.Image.Imports() {
@@ -136,9 +139,13 @@ func lookedUp(images []*ImageProfile, resolve func(*ImageProfile, image.Addr) (t
 		}
 		if ok {
 			of[d] = to.target
+			continue
+		}
+		for _, to := range by {
+			unsure[to.target] = true
 		}
 	}
-	return of
+	return of, unsure
 }
 
 // A definer is what an image defines a name as.
@@ -199,7 +206,8 @@ type Linkage struct{ of map[image.Dynamic]target }
 // NewLinkage finds what the images ask each other for, as Infer does.
 func NewLinkage(images []*ImageProfile) *Linkage {
 	l := &links{chosen: map[target]target{}, returned: map[target]bool{}}
-	return &Linkage{lookedUp(images, l.resolve)}
+	of, _ := lookedUp(images, l.resolve)
+	return &Linkage{of}
 }
 
 // Callee returns where c, a call in im, leads that the dynamic linker resolves. imported is false of other calls; to is
@@ -304,9 +312,15 @@ type calls struct {
 	branches map[target]bool // by which walks saw it reached
 }
 
+// onlyPointed reports whether nothing but calls through pointers can enter a procedure: no name leads to it, known or not.
+func (l *links) onlyPointed(at caller) bool {
+	im := at.image.Image
+	return len(l.callers(at)) == 0 && !im.Once(at.sym) && !im.IsStub(at.start().addr) && !im.Resolved(at.sym) && !l.unsure[at.start()]
+}
+
 // tie finds what binds the procedures to each other. Calls in silent procedures are left out: what had no sample
-// hardly calls often; and those in stubs: who calls a stub is taken to call what it leads to.
-func (pr *posed) tie(l *links) {
+// hardly calls often; and those in stubs: who calls a stub is taken to call what it leads to. complete is whether all code is known that may call.
+func (pr *posed) tie(l *links, complete bool) {
 	of := map[target]*calls{}
 	for _, ip := range l.images {
 		for _, r := range ip.Procs {
@@ -314,8 +328,15 @@ func (pr *posed) tie(l *links) {
 			if q == nil || q.silent() || ip.Image.IsStub(r.Proc.Addr) {
 				continue
 			}
+			if complete {
+				pr.pool.addUnresolved(r.Proc, q)
+			}
 			for c := range r.Proc.Calls {
-				for _, to := range l.leads(ip, &r.Proc.Calls[c]) {
+				leads := l.leads(ip, &r.Proc.Calls[c])
+				if complete {
+					pr.pool.add(ip, q, &r.Proc.Calls[c], leads)
+				}
+				for _, to := range leads {
 					s := q.site(&r.Proc.Calls[c])
 					s.share = to.share
 					if of[to.target] == nil {
@@ -335,6 +356,8 @@ func (pr *posed) tie(l *links) {
 			at := caller{ip, r.Proc.Index}
 			if i, ok := index[pr.of[r]]; ok && of[at.start()] != nil {
 				pr.ties = append(pr.ties, l.tie(at, i, pr.tieSD, of[at.start()]))
+			} else if ok && complete && l.onlyPointed(at) {
+				pr.pool.callees = append(pr.pool.callees, i)
 			}
 		}
 	}

@@ -148,7 +148,7 @@ func TestLinkedCalls(t *testing.T) {
 		pr := pose(prof.results(), plainCost, &outOfOrder, nil)
 		l := newLinks(images, !tied)
 		if tied {
-			pr.tie(l)
+			pr.tie(l, true)
 		}
 		pr.run(false)
 		entries := map[string]float64{}
@@ -209,7 +209,7 @@ func TestFollowed(t *testing.T) {
 	a.sampled(t, 20, "through")
 	pr := pose((&Profile{Images: images}).results(), plainCost, &outOfOrder, nil)
 	l := newLinks(images, false)
-	pr.tie(l)
+	pr.tie(l, true)
 	pr.run(false)
 	pr.follow(a, l)
 	ran := map[string]float64{}

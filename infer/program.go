@@ -12,6 +12,7 @@ type program struct {
 	probs []*problem
 	at    []int // probs[i] has the unknowns x[at[i]:at[i+1]]
 	ties  []tie
+	pool  exchange
 	tieSD float64
 	once  []rooted // of procedures that main leads to
 
@@ -248,7 +249,7 @@ func (pr *program) refine(x []float64, e effort) {
 		ties = append(ties, in)
 	}
 	part := newProgram(probs, ties, pr.tieSD)
-	part.progress = pr.progress
+	part.progress, part.pool = pr.progress, pr.pool.core(index)
 	y := make([]float64, part.at[len(probs)])
 	for j, i := range of {
 		copy(part.part(y, j), pr.probs[i].core.gather(pr.part(x, i)))
@@ -332,6 +333,7 @@ func (pr *program) eval(x, grad, values []float64) float64 {
 	for i := range pr.ties {
 		v += pr.pull(&pr.ties[i], x)
 	}
+	v += pr.share(x)
 	// From the last to the first: what was used last is in the caches still, then and at the beginning of the next evaluation.
 	last := len(pr.probs) - 1
 	pr.each(func(i int) { pr.probs[last-i].backward(pr.part(x, last-i), pr.part(grad, last-i)) })
