@@ -86,6 +86,9 @@ func TestBuilds(t *testing.T) {
 		{"make", "make/backfeed.mk", "backfeed.mk", []string{"make"},
 			map[string]string{"Makefile": "CFLAGS = -O2\napp: mix.o\n\t$(CC) -o $@ $^\ninclude backfeed.mk\n$(eval $(call backfeed_profile,app.prof,mix.o))\n"},
 			[][]string{{"true"}, {"make", "app"}}, "app"},
+		{"make, first of all", "make/backfeed.mk", "backfeed.mk", []string{"make"}, // the compiler comes later, and the goal is still the program
+			map[string]string{"Makefile": "include backfeed.mk\n$(eval $(call backfeed_profile,app.prof,mix.o))\nCFLAGS = -O2\nCC = $(APP_CC)\napp: mix.o\n\t$(CC) -o $@ $^\n"},
+			[][]string{{"true"}, {"make"}}, "app"},
 	} {
 		for _, cc := range []struct{ name, format, flag string }{{"clang-19", "llvm", "-fprofile-sample-use="}, {"gcc", "gcc", "-fauto-profile="}} {
 			t.Run(tool.name+" "+cc.name, func(t *testing.T) {
@@ -101,7 +104,7 @@ func TestBuilds(t *testing.T) {
 							continue
 						}
 						cmd := exec.Command(args[0], args[1:]...)
-						cmd.Dir, cmd.Env = dir, append(os.Environ(), "CC="+cc.name)
+						cmd.Dir, cmd.Env = dir, append(os.Environ(), "CC="+cc.name, "APP_CC="+cc.name)
 						if tool.name == "make" {
 							cmd.Args = append(cmd.Args, "CC="+cc.name)
 						}
