@@ -27,6 +27,28 @@ func TestKernelCode(t *testing.T) {
 	if u := collect.KernelSymbols.Refusal(collect.ThisHost()); u != nil {
 		t.Skip(designed + u.Why)
 	}
+	// One recording in ten may have a count that is further off than is said; three in a row do not.
+	const draws = 3
+	for i := range draws {
+		n, call, off := kernelCode(t)
+		if call >= n/off && call <= n*off {
+			break
+		}
+		// Of emulated processors no model has the time for each instruction, and their timers strike where they can.
+		if testtool.Prebuilt() != "" {
+			break
+		}
+		t.Logf("%.3g is not within a factor of %g of %.3g", call, off, n)
+		if i == draws-1 {
+			t.Errorf("nor is it in any of %d recordings", draws)
+		}
+	}
+}
+
+// kernelCode records and checks all of TestKernelCode but how many calls of getppid there were, n, of those that are inferred within
+// a factor, call. Without a sample of it, they are the same.
+func kernelCode(t *testing.T) (n, call, off float64) {
+	t.Helper()
 	dir := t.TempDir()
 	file, copies := filepath.Join(dir, "k.bfr"), filepath.Join(dir, "copies")
 	var calls, end atomic.Int64
@@ -81,16 +103,13 @@ func TestKernelCode(t *testing.T) {
 			getppid = f
 		}
 	}
-	n := float64(calls.Load())
+	n = float64(calls.Load())
+	call, off = n, 1
 	if getppid == nil || getppid.Samples == 0 { // where a timer's interrupts come when the kernel lets them, few are in so little code
 		t.Logf("%.3g calls of getppid, without a sample", n)
 	} else {
-		off, call := s.Profile.EntryFactor(getppid), getppid.Entries.N
+		off, call = s.Profile.EntryFactor(getppid), getppid.Entries.N
 		t.Logf("%.3g calls of getppid, %.3g inferred, within a factor of %g, of %d samples", n, call, off, getppid.Samples)
-		// Of emulated processors no model has the time for each instruction, and their timers strike where they can.
-		if emulated := testtool.Prebuilt() != ""; !emulated && !(call >= n/off && call <= n*off) {
-			t.Error("it is not")
-		}
 	}
 
 	// The copy is the same code, wherever it is read.
@@ -110,7 +129,7 @@ func TestKernelCode(t *testing.T) {
 		t.Errorf("the copy has %d symbols, the kernel %d", len(kept.Symbols()), len(ip.Image.Symbols()))
 	}
 	if testtool.Prebuilt() != "" {
-		return // what follows infers again, twice, which takes an emulated processor long
+		return n, call, off // what follows infers again, twice, which takes an emulated processor long
 	}
 	name := "__x64_sys_getppid"
 	if ip.Image.Lookup(name) < 0 {
@@ -123,6 +142,7 @@ func TestKernelCode(t *testing.T) {
 	if !slices.ContainsFunc(rows, func(r report.ProfRow) bool { return r.Image == "[kernel]" && r.Executions != nil && *r.Executions > 0 }) {
 		t.Errorf("prof has no executions of the kernel: %+v", rows)
 	}
+	return n, call, off
 }
 
 // kernelAlone writes what a recording has of the kernel and its modules, and of other images by path: to infer all else that ran on
