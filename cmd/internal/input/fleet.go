@@ -71,27 +71,31 @@ func (s *Session) Fleet(ctx context.Context, labels map[string]string) (*Fleet, 
 	if f.Older = max(0, len(spans)-maxFleetSteps); f.Older > 0 {
 		spans = spans[f.Older:]
 	}
+	var qs []store.Query
 	for _, e := range spans {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		step := FleetStep{Epoch: e, Images: map[string]uint64{}, Builds: map[string][]string{}}
 		at := store.Query{From: e.From(), To: e.To(), Labels: q.Labels, Unless: q.Unless}
 		hosts := map[string]bool{}
-		for _, opened := range s.stores {
-			rec, err := opened.Read(at)
-			if err != nil {
-				return nil, fmt.Errorf("epoch of %s: %w", e.From().Format(time.RFC3339), err)
-			}
-			step.add(rec)
-		}
 		for _, seg := range segments {
 			if host := seg.Labels[HostLabel]; host != "" && at.Matches(seg.Epoch, seg.Labels) {
 				hosts[host] = true
 			}
 		}
-		step.Hosts = len(hosts)
-		f.Steps = append(f.Steps, step)
+		qs = append(qs, at)
+		f.Steps = append(f.Steps, FleetStep{Epoch: e, Hosts: len(hosts), Images: map[string]uint64{}, Builds: map[string][]string{}})
+	}
+	for _, opened := range s.stores {
+		read := 0
+		err := opened.ReadEach(qs, func(i int, rec *sample.Recording) error {
+			f.Steps[i].add(rec)
+			read++
+			return ctx.Err()
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, fmt.Errorf("epoch of %s: %w", spans[read].From().Format(time.RFC3339), err)
+		}
 	}
 	return f, nil
 }
