@@ -123,7 +123,14 @@ type archive struct {
 	wrote  map[string]map[sourceLine]bool // lines of functions, by Frame.Func, that the code has
 	does   map[string]bool                // functions that do more than call others that are inlined
 	early  map[inlinedIn]bool             // what inlined has found
+	from   map[image.Addr][]inflow        // of blocks of code: what control comes from in their procedure
 	cold   float64                        // executions: blocks that have no more are taken for such as never ran
+}
+
+// An inflow is how often control came from a block of code.
+type inflow struct {
+	block image.Addr
+	n     float64 // executions
 }
 
 // An inlinedIn is a function that may have been inlined into that of a chart before notes were made.
@@ -146,6 +153,9 @@ type chart struct {
 	copies map[string]*copyOf
 
 	sampled bool // some block with a line of it has samples
+
+	discs []uint32 // discriminators of blocks, as far as notes tell
+	ins   [][]int  // what control comes from to blocks, see leadTo
 
 	first, last int // of those lines that are between the function's own first and last
 }
@@ -170,15 +180,17 @@ type blockLine struct {
 
 // A copyOf is code of a function in one place: out of line, or inlined into others.
 type copyOf struct {
-	at     map[position]map[image.Addr]float64 // executions of the blocks of code that have the line
-	does   map[position]map[image.Addr]bool    // blocks in which an instruction of the line does more than fetch a value
-	acts   map[position]map[image.Addr]bool    // blocks in which an instruction of the line does more than go on elsewhere
-	chosen map[position]map[image.Addr]float64 // executions of the blocks in which an instruction of the line chooses
-	paths  map[position][]int                  // of these and of the calls around: the lines of calls, outermost first, and the line
-	calls  map[position]map[string]float64     // executions of calls, by the name of what is called
-	sites  map[sourceLine]bool                 // of calls that were inlined after notes were made
-	made   map[madeCall]float64                // how often these were made, as far as they are in calls
-	enters float64                             // how often control came to the code, if that is out of line; -1 where that is not known
+	at     map[position]map[image.Addr]float64  // executions of the blocks of code that have the line
+	does   map[position]map[image.Addr]bool     // blocks in which an instruction of the line does more than fetch a value
+	acts   map[position]map[image.Addr]bool     // blocks in which an instruction of the line does more than go on elsewhere
+	chosen map[position]map[image.Addr]float64  // executions of the blocks in which an instruction of the line chooses
+	holds  map[image.Addr]map[position]bool     // places that blocks have
+	discs  map[position]map[image.Addr][]uint32 // the discriminators that the line has in these blocks
+	paths  map[position][]int                   // of these and of the calls around: the lines of calls, outermost first, and the line
+	calls  map[position]map[string]float64      // executions of calls, by the name of what is called
+	sites  map[sourceLine]bool                  // of calls that were inlined after notes were made
+	made   map[madeCall]float64                 // how often these were made, as far as they are in calls
+	enters float64                              // how often control came to the code, if that is out of line; -1 where that is not known
 
 	// Of one that was inlined into others after notes were made: what is called there, where that is in these, and how deep they are.
 	name    string
@@ -208,8 +220,8 @@ func (c caller) told(site position) bool {
 }
 
 func newCopy() *copyOf {
-	return &copyOf{at: map[position]map[image.Addr]float64{}, does: map[position]map[image.Addr]bool{}, acts: map[position]map[image.Addr]bool{}, chosen: map[position]map[image.Addr]float64{}, paths: map[position][]int{},
-		calls: map[position]map[string]float64{}, sites: map[sourceLine]bool{}, made: map[madeCall]float64{}, enters: -1}
+	return &copyOf{at: map[position]map[image.Addr]float64{}, does: map[position]map[image.Addr]bool{}, acts: map[position]map[image.Addr]bool{}, chosen: map[position]map[image.Addr]float64{},
+		discs: map[position]map[image.Addr][]uint32{}, holds: map[image.Addr]map[position]bool{}, paths: map[position][]int{}, calls: map[position]map[string]float64{}, sites: map[sourceLine]bool{}, made: map[madeCall]float64{}, enters: -1}
 }
 
 // called adds n executions of a call.
@@ -254,7 +266,7 @@ func (of *copyOf) choices(at position) float64 {
 
 func newArchive(notes []*gcov.Notes) *archive {
 	a := &archive{remainder: newRemainder(), named: map[objectFunction][]*chart{}, own: map[objectFunction][]*chart{}, owns: map[string]string{},
-		wrote: map[string]map[sourceLine]bool{}, does: map[string]bool{}, early: map[inlinedIn]bool{}}
+		from: map[image.Addr][]inflow{}, wrote: map[string]map[sourceLine]bool{}, does: map[string]bool{}, early: map[inlinedIn]bool{}}
 	for i, n := range notes {
 		for k := range n.Functions {
 			c := &chart{notes: i, fn: &n.Functions[k], blocks: map[sourceLine][]int{}, calls: map[sourceLine][]int{}, copies: map[string]*copyOf{}, first: math.MaxInt}
@@ -271,6 +283,7 @@ func newArchive(notes []*gcov.Notes) *archive {
 					}
 				}
 			}
+			c.discriminate()
 			for _, arc := range c.fn.Arcs {
 				if lines := c.fn.Lines[arc.From]; arc.MayEnd() && len(lines) > 0 {
 					last := lines[len(lines)-1]
@@ -292,6 +305,29 @@ func newArchive(notes []*gcov.Notes) *archive {
 		}
 	}
 	return a
+}
+
+// discriminate numbers blocks as gcc does when it has made the graph, before it changed it (assign_discriminators in tree-cfg.cc): where control goes on to a
+// block that begins or ends on the line that it is on, that block gets the next number of the line.
+func (c *chart) discriminate() {
+	c.discs = make([]uint32, c.fn.Blocks)
+	last := map[gcov.Line]uint32{}
+	for _, a := range c.fn.Arcs {
+		from, to := c.fn.Lines[a.From], c.fn.Lines[a.To]
+		if len(from) == 0 || len(to) == 0 || a.Flags&gcov.Fake != 0 {
+			continue
+		}
+		line := from[len(from)-1]
+		if to[0] != line && to[len(to)-1] != line {
+			continue
+		}
+		last[line]++
+		if c.discs[a.To] != 0 && c.discs[a.From] == 0 {
+			c.discs[a.From] = last[line]
+		} else {
+			c.discs[a.To] = last[line]
+		}
+	}
 }
 
 // stem is the name of a file without what follows the first dot.
@@ -353,6 +389,12 @@ func (a *archive) proc(v *view, r *infer.Result) {
 		return
 	}
 	object, piece := stem(unit.Name), withoutCold(r.Proc.Name)
+	for i, e := range r.Proc.Edges {
+		if i < len(r.Edge) && r.Edge[i].N > 0 {
+			to := r.Proc.Blocks[e.To].Start
+			a.from[to] = append(a.from[to], inflow{r.Proc.Blocks[e.From].Start, r.Edge[i].N})
+		}
+	}
 	for i := range r.Proc.Calls {
 		a.call(v, r, &r.Proc.Calls[i], object, piece)
 	}
@@ -451,12 +493,64 @@ func (a *archive) inst(object, piece string, frames []image.Frame, block image.A
 			c.at[at] = map[image.Addr]float64{}
 		}
 		c.at[at][block] = n
+		c.discerned(at, block, frames[0].Disc)
+		c.hold(at, block)
 		c.sampled = c.sampled || sampled
 		if !fetches {
 			mark(c.does, at, block)
 		}
 	}
 	return len(of) > 0
+}
+
+// hold adds that a block has a place, and the call of that if it was inlined later.
+func (of *copyOf) hold(at position, block image.Addr) {
+	if of.holds[block] == nil {
+		of.holds[block] = map[position]bool{}
+	}
+	if of.holds[block][at] {
+		return
+	}
+	of.holds[block][at] = true
+	for _, c := range of.callers {
+		c.hold(of.site, block)
+	}
+}
+
+// discerned adds a discriminator that a place has in a block.
+func (of *copyOf) discerned(at position, block image.Addr, disc uint32) {
+	if of.discs[at] == nil {
+		of.discs[at] = map[image.Addr][]uint32{}
+	}
+	if has := of.discs[at][block]; !slices.Contains(has, disc) {
+		of.discs[at][block] = append(has, disc)
+	}
+}
+
+// discerns reports whether lines have discriminators, which get lost where code is made when all is linked.
+func (of *copyOf) discerns() bool {
+	for _, blocks := range of.discs {
+		for _, discs := range blocks {
+			if slices.Max(discs) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// byDiscriminator returns the counts of some blocks of a place by its discriminators, in their order: of each, the largest.
+func (of *copyOf) byDiscriminator(at position, some []image.Addr, counts []float64) (by []float64) {
+	most := map[uint32]float64{}
+	for i, k := range some {
+		for _, d := range of.discs[at][k] {
+			most[d] = max(most[d], counts[i])
+		}
+	}
+	for _, d := range sortedKeys(most, cmp.Compare) {
+		by = append(by, most[d])
+	}
+	return by
 }
 
 // mark adds a block to those of a place.
@@ -635,7 +729,7 @@ func (a *archive) flows() [][]float64 {
 	}
 	slices.SortStableFunc(fits, func(a, b fit) int { return cmp.Compare(b.of.depth, a.of.depth) })
 	for _, f := range fits {
-		arcs, entered, ok := a.charts[f.chart].fit(graphs[f.chart], f.of, a.cold)
+		arcs, entered, ok := a.charts[f.chart].fit(graphs[f.chart], f.of, a.from, a.cold)
 		for i, n := range arcs {
 			sums[f.chart][i] += n * f.by
 		}
@@ -758,7 +852,7 @@ func (of *copyOf) busiest() float64 {
 const assignments, sharedWeight = 4, 0.8
 
 // fit returns the executions of all arcs by one copy, nil if it did not run, and how often it was entered, if lines say so.
-func (c *chart) fit(g *infer.Graph, of *copyOf, cold float64) (arcs []float64, entered float64, ok bool) {
+func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, cold float64) (arcs []float64, entered float64, ok bool) {
 	seen := map[int][]float64{} // by block: what lines say that it has alone
 	counts := map[position][]float64{}
 	of, blocks := c.placed(of)
@@ -772,6 +866,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, cold float64) (arcs []float64, e
 			most = max(most, of.enters)
 			continue
 		}
+		var some []image.Addr
 		for _, k := range sortedKeys(of.at[at], cmp.Compare) {
 			most = max(most, of.at[at][k])
 			if len(blocks[at]) == 1 && !of.acts[at][k] && c.branches(blocks[at][0]) {
@@ -781,6 +876,15 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, cold float64) (arcs []float64, e
 				continue
 			}
 			counts[at] = append(counts[at], of.at[at][k])
+			some = append(some, k)
+		}
+		for i, k := range some {
+			counts[at][i] = max(0, counts[at][i]-c.foreign(of, blocks, from, blocks[at], k))
+		}
+		if len(blocks[at]) > 1 && of.discerns() {
+			counts[at] = of.byDiscriminator(at, some, counts[at])
+			blocks[at] = slices.Clone(blocks[at])
+			slices.SortStableFunc(blocks[at], func(a, b int) int { return cmp.Compare(c.discs[a], c.discs[b]) })
 		}
 		if bs := blocks[at]; len(bs) == 1 && len(counts[at]) > 0 {
 			seen[bs[0]] = append(seen[bs[0]], slices.Max(counts[at]))
@@ -845,6 +949,54 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, cold float64) (arcs []float64, e
 		f.Never(known, cold)
 	}
 	return f.Edges(), entered, ok
+}
+
+// foreign returns how often control came to a block of code from what is of blocks of the graph that do not lead to any of some: compilers join equal
+// code of several lines, by the line of one of them.
+func (c *chart) foreign(of *copyOf, blocks map[position][]int, from map[image.Addr][]inflow, some []int, at image.Addr) (n float64) {
+	if c.fn.Blocks > mostBlocks { // looking for these takes their square
+		return 0
+	}
+	var leads []bool
+	for _, in := range from[at] {
+		if in.block == at || len(of.holds[in.block]) == 0 {
+			continue
+		}
+		if leads == nil {
+			leads = c.leadTo(some)
+		}
+		own := false
+		for p := range of.holds[in.block] {
+			own = own || len(blocks[p]) == 0 || slices.ContainsFunc(blocks[p], func(b int) bool { return leads[b] })
+		}
+		if !own {
+			n += in.n
+		}
+	}
+	return n
+}
+
+// leadTo returns which blocks control may come from to any of some, with these.
+func (c *chart) leadTo(some []int) []bool {
+	if c.ins == nil {
+		c.ins = make([][]int, c.fn.Blocks)
+		for _, a := range c.fn.Arcs {
+			if a.Flags&gcov.Fake == 0 {
+				c.ins[a.To] = append(c.ins[a.To], a.From)
+			}
+		}
+	}
+	leads := make([]bool, c.fn.Blocks)
+	next := slices.Clone(some)
+	for len(next) > 0 {
+		b := next[len(next)-1]
+		if next = next[:len(next)-1]; leads[b] {
+			continue
+		}
+		leads[b] = true
+		next = append(next, c.ins[b]...)
+	}
+	return leads
 }
 
 // branches reports whether a block has several sides. What was decided on the way to it, gcc does not test again there: it has that path go

@@ -215,6 +215,29 @@ func TestGCDA(t *testing.T) {
 			notes: []string{"func f 5\n0>2 2>3 2>4 3>4 4>1\n2: 11\n3: 12\n4: 13"}, want: []string{"100 20 80 20 100"},
 		},
 		{
+			name:  "blocks of one line are those of the code by the order of their discriminators, wherever that lies",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x90\nf:11.2\nblock x10\nf:11.1\nblock x100\nf:12",
+			notes: []string{"func f 6\n0>2 2>3 2>4 3>5 4>5 5>1\n2: 11\n3: 11\n4: 11\n5: 12"}, want: []string{"100 10 90 10 90 100"},
+		},
+		{
+			name:  "code of one discriminator is of one block, in several pieces too",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x100\nf:11\nblock x100\nf:11\nblock x4\nf:11.1\nblock x96\nf:11.2\nblock x100\nf:12",
+			notes: []string{"func f 6\n0>2 2>3 2>4 3>5 4>5 5>1\n2: 11\n3: 11\n4: 11\n5: 12"}, want: []string{"100 4 96 4 96 100"},
+		},
+		{
+			name: "many blocks of one line are of it, where another line is in several calls",
+			text: "func h@30\nproc g@90 x100\nblock x100\ng:98\nh:31<g:99\ng:100\nh:31<g:101\nblock x100\ng:105\nblock x10\ng:105.1\nblock x100\ng:105.3\n" +
+				"block x20\ng:105.4\nblock x100\ng:105.6\nblock x30\ng:105.7\nblock x100\ng:105.9",
+			notes: []string{"func g 13\n0>2 2>3 3>4 4>5 5>6 6>7 6>8 7>8 8>9 8>10 9>10 10>11 10>12 11>12 12>1\n2: 98\n3: 31\n4: 100\n5: 31\n" +
+				"6: 105\n7: 105\n8: 105\n9: 105\n10: 105\n11: 105\n12: 105"},
+			want: []string{"100 100 100 100 100 10 90 10 20 80 20 30 70 30 100"},
+		},
+		{
+			name:  "code that several lines were joined in says of its own what control brought to it from there",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x90\nf:14\nblock x100\nf:13\nf:16\nedge 0>1 taken x90\nedge 0>2 fallthrough x10\nedge 1>2 taken x90",
+			notes: []string{"func f 8\n0>2 2>3 2>4 3>5 4>6 5>7 6>1 7>1\n2: 11\n4: 14\n5: 13\n6: 15\n7: 16"}, want: []string{"100 10 90 10 90 10 90 10"},
+		},
+		{
 			name:  "what is not a whole execution is no function that never runs",
 			text:  "proc f@10 x0.2\nblock x0.2\nf:11\nblock x0.2\nf:12\nproc g@20 x5\nblock x5\ng:21",
 			notes: []string{aLoop + "\nfunc g 3\n0>2 2>1\n2: 21"}, want: []string{"-", "5 5"},

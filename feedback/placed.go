@@ -83,6 +83,20 @@ func (of *copyOf) together() *copyOf {
 			whole.at[at][b] = max(whole.at[at][b], n)
 		}
 	}
+	for b, places := range of.holds {
+		for at := range places {
+			at.within = ""
+			whole.hold(at, b)
+		}
+	}
+	for at, blocks := range of.discs {
+		at.within = ""
+		for b, discs := range blocks {
+			for _, d := range discs {
+				whole.discerned(at, b, d)
+			}
+		}
+	}
 	for _, marks := range []struct {
 		from, to map[position]map[image.Addr]bool
 	}{{of.does, whole.does}, {of.acts, whole.acts}} {
@@ -135,7 +149,14 @@ func (w *lineSearch) step(line sourceLine, some []*choice) {
 	for _, at := range some {
 		s := state{at: at, has: true, cost: math.Inf(1)}
 		for k, b := range w.now {
-			if cost, after := b.to(at); b.cost+cost < s.cost {
+			if line == w.line && !b.has {
+				continue // a line that follows itself is left out of both, or of none
+			}
+			cost, after := b.to(at)
+			if s.at == b.at && len(some) == 1 {
+				cost = 0
+			}
+			if b.cost+cost < s.cost {
 				s.cost, s.after, s.before = b.cost+cost, after, k
 			}
 		}
@@ -143,7 +164,10 @@ func (w *lineSearch) step(line sourceLine, some []*choice) {
 	}
 	for k, b := range w.now {
 		s := state{at: b.at, after: b.after, cost: b.cost, before: k}
-		if b.has || line != w.line { // a line that follows itself is left out of both, or of none
+		if line == w.line && b.has {
+			continue
+		}
+		if line != w.line {
 			s.cost += noPlace
 		}
 		next = append(next, s)
