@@ -23,22 +23,49 @@ func (r *Result) EntrySamples() (sum uint64) {
 // and 100 it is hardly another: see README.md.
 const entryTurns = 10
 
-// EntryFactor is what the executions of r may be off by, up or down, with 90 % confidence, where nothing but time was sampled;
-// 0 where more is known, or nothing.
+// EntryFactor is what the executions of r may be off by, up or down, with 90 % confidence: in all where nothing but time was
+// sampled, and beside Common where executions were seen. It is 0 where they were counted in another run or the event itself tells
+// them, and where nothing is known.
 func (p *Profile) EntryFactor(r *Result) float64 {
-	if p.CommonFactor() < TimeFactor || p.Counted > 0 || r.Entries.Conf == None {
+	switch {
+	case p.Common == 0 || p.Counted > 0 || r.Entries.Conf == None:
 		return 0
+	case p.seen() && r.Entries.Conf == Medium:
+		return 2
+	case p.seen() && r.Entries.Conf == High:
+		return 1.1
 	}
 	return p.EntryFactorOf(uint64(float64(r.EntrySamples()) / p.each()))
 }
 
+// seen reports whether walks or windows told how often code runs, so that Common is less than what time has.
+func (p *Profile) seen() bool { return p.Common > 0 && p.CommonFactor() < TimeFactor }
+
 // EntryFactorOf is EntryFactor of a procedure with so many samples that tell of it.
 func (p *Profile) EntryFactorOf(samples uint64) float64 {
+	f := EntryFactor(samples, p.Told())
 	if float64(p.Samples.Faulted) > manyFaulted*float64(p.Samples.Used) {
-		return coldEntryFactor(samples, p.Told())
+		f = coldEntryFactor(samples, p.Told())
 	}
-	return EntryFactor(samples, p.Told())
+	if p.seen() && f <= TimeFactor {
+		return seenEntryFactor(samples)
+	}
+	return f
 }
+
+// seenEntryFactor is EntryFactor of a procedure with fewSamples that tell of it or more, in a recording in which walks or windows told how
+// often some code runs: what it is off by beside the others. Of ten programs recorded with 3 % for calibration, 95 % of 583 procedures
+// with fewer than manyEntries such samples are within 16, and of 485 with as many or more 95 % within 5; of those of three of them whose
+// Common was less than TimeFactor, 92 % within 20 and 99 %. With fewer samples it is as by time: 94 % are within 500 and 80. See README.md.
+func seenEntryFactor(samples uint64) float64 {
+	if samples < manyEntries {
+		return 20
+	}
+	return 5
+}
+
+// manyEntries is the number of samples from which on they tell of a procedure in its place among the others, which walks know.
+const manyEntries = 128
 
 // manyFaulted is the part of samples that page faults have from which on most time may go into first touches of pages that fault in the
 // hypervisor alone, which no guest sees: under PVM they take 2 us of a page of a file, 9 of another. Processes that live for a

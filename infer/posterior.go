@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"backfeed/infer/document"
 )
 
 // An estimate is uncertain because the cost of one execution is, because samples
@@ -59,7 +61,7 @@ const timeSD = 1.5
 
 // TimeFactor is the factor that counts may be off by with 90 % confidence where nothing but time was sampled: what
 // timeSD comes to, in round numbers.
-const TimeFactor = 12
+const TimeFactor = document.TimeFactor
 
 // commonFactor is Profile.Common of such a standard deviation.
 func commonFactor(sd float64) float64 {

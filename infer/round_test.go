@@ -71,7 +71,35 @@ func TestEntryFactorInLoops(t *testing.T) {
 			t.Errorf("%d samples before a loop, %d in it, %d behind: executions within a factor of %g, want %g", tt.entry, tt.loop, tt.leave, got, tt.want)
 		}
 	}
-	if p.Common = 1.2; p.EntryFactor(r) != 0 {
-		t.Errorf("calibrated, executions are within a factor of %g as by time alone", p.EntryFactor(r))
+}
+
+// TestEntryFactorSeen: where walks or windows told how often code runs, the factor is beside the common one, and less where confidence says so.
+func TestEntryFactorSeen(t *testing.T) {
+	r := newResult(graph("a!"))
+	p := &Profile{Samples: Samples{Total: 1e5, Used: 1e5}}
+	for _, tt := range []struct {
+		common, counted float64
+		conf            Confidence
+		samples         uint64
+		want            float64
+	}{
+		{TimeFactor, 0, Low, 500, 12},
+		{TimeFactor, 0, Medium, 500, 12}, // as a loop that waits for nothing
+		{2.5, 0, Low, 2, 500},
+		{2.5, 0, Low, 7, 80},
+		{2.5, 0, Low, 8, 20},
+		{2.5, 0, Low, 127, 20},
+		{2.5, 0, Low, 128, 5},
+		{1.2, 0, Medium, 0, 2},
+		{1.2, 0, High, 0, 1.1},
+		{2.5, 0.5, Low, 500, 0}, // another run's counts
+		{0, 0, Low, 500, 0},     // the event tells
+		{2.5, 0, None, 0, 0},
+	} {
+		p.Common, p.Counted = tt.common, tt.counted
+		r.Entries, r.Block[0], r.BlockSamples = Freq{N: 30, Conf: tt.conf}, Freq{N: 30, Conf: tt.conf}, []uint64{tt.samples}
+		if got := p.EntryFactor(r); got != tt.want {
+			t.Errorf("common factor %g, counted %g, confidence %s, %d samples: within %g, want %g", tt.common, tt.counted, tt.conf, tt.samples, got, tt.want)
+		}
 	}
 }

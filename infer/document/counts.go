@@ -95,6 +95,9 @@ type ImageHeader struct {
 	Samples uint64 `json:"samples"`
 }
 
+// TimeFactor is CommonFactor where nothing but time was sampled.
+const TimeFactor = 12
+
 // A Proc is an infer.Result.
 type Proc struct {
 	Procedure  string     `json:"procedure"`         // as the source has it: image.DemangleShort
@@ -104,7 +107,8 @@ type Proc struct {
 	Samples    uint64     `json:"samples"`
 	Entries    Count      `json:"entries"`
 	Confidence Confidence `json:"confidence"` // of Entries
-	// EntriesFactor is what Entries may be off by, up or down, with 90 % confidence, where nothing but time was sampled; 0 elsewhere.
+	// EntriesFactor is what Entries may be off by, up or down, with 90 % confidence: in all where nothing but time was sampled and
+	// CommonFactor is 12, and beside CommonFactor where that is less. 0 is not known, or not needed.
 	EntriesFactor float64 `json:"entries_factor,omitempty"`
 
 	Complete bool    `json:"complete"`

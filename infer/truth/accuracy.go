@@ -177,6 +177,7 @@ type comparison struct {
 	trips         []pairing // of loops
 	estInsts      float64   // executions of instructions in the document
 	unrun         float64   // samples where the truth has no execution
+	beside        float64   // the common factor that those of procedures are beside
 }
 
 // Compare holds a document to the truth. Without samples, instructions are
@@ -187,7 +188,10 @@ func Compare(doc *document.Counts, truth *Counts, samples SamplesByAddr) *Accura
 
 // CompareRuns is Compare of a document that is of so many runs for each one of the truth; 0 is unknown.
 func CompareRuns(doc *document.Counts, truth *Counts, samples SamplesByAddr, runs float64) *Accuracy {
-	var c comparison
+	c := comparison{beside: 1}
+	if f := doc.CommonFactor; f > 0 && f < document.TimeFactor {
+		c.beside = f
+	}
 	for _, p := range slices.Sorted(maps.Keys(truth.Images)) {
 		var at map[image.Addr]uint64
 		if len(samples) > 0 {
@@ -419,8 +423,8 @@ func (c *comparison) accuracy(runs float64) *Accuracy {
 	a.ProcProgramWide = calibrate(c.procs, f.programWide)
 	a.Entries, a.Trips = newFactorErrors(c.entries, a.Scale), newFactorErrors(c.trips, 1)
 	a.entries = c.entries
-	if a.Factors = promised(c.factored, a.Scale); runs > 0 {
-		a.Factors = promised(c.factored, 1/runs)
+	if a.Factors = promised(c.factored, a.Scale, 1); runs > 0 {
+		a.Factors = promised(c.factored, 1/runs, c.beside)
 	}
 
 	var cold, unrun, coldUnrun float64
@@ -462,8 +466,8 @@ func within(ps []pairing, scale, tol float64, weight func(*pairing) float64) flo
 	return ratio(good, all)
 }
 
-// promised holds the factors of entries to their word.
-func promised(entries []pairing, scale float64) (all []FactorPromise) {
+// promised holds the factors of entries to their word, beside a common one.
+func promised(entries []pairing, scale, common float64) (all []FactorPromise) {
 	by := map[float64]*FactorPromise{}
 	for i := range entries {
 		p := &entries[i]
@@ -473,7 +477,7 @@ func promised(entries []pairing, scale float64) (all []FactorPromise) {
 			by[f.Factor] = f
 		}
 		f.N++
-		if est := p.est * scale; est <= p.truth*f.Factor && est*f.Factor >= p.truth {
+		if off := math.Abs(math.Log(p.est * scale / p.truth)); off <= math.Hypot(math.Log(f.Factor), math.Log(common)) {
 			f.Kept++
 		}
 	}

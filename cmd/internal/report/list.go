@@ -27,7 +27,7 @@ type List struct {
 	Share        float64          `json:"share"` // of all samples
 	Executions   float64          `json:"executions"`
 	ExecutedConf infer.Confidence `json:"executions_confidence"`
-	Factor       float64          `json:"executions_factor,omitempty"` // what Executions may be off by, with 90 % confidence, where time alone was sampled
+	Factor       float64          `json:"executions_factor,omitempty"` // what Executions may be off by, with 90 % confidence: infer.Profile.EntryFactor
 	Callers      int              `json:"callers"`                     // procedures that are known to call it
 	Cycles       float64          `json:"cycles"`                      // in all executions
 	Uncounted    float64          `json:"uncounted_cycles"`            // of Cycles: in code whose executions are not known
@@ -207,7 +207,11 @@ func (doc *List) writeTotals(w io.Writer, style Style) {
 	if doc.ExecutedConf != infer.None {
 		executions = fmt.Sprintf("%s executions (program-wide confidence %s)", Count(doc.Executions), doc.ExecutedConf)
 		if doc.Factor > 0 {
-			executions = fmt.Sprintf("%s executions, within a factor of %g (program-wide confidence %s)", Count(doc.Executions), doc.Factor, doc.ExecutedConf)
+			beside := ""
+			if doc.CommonFactor < infer.TimeFactor {
+				beside = "beside others "
+			}
+			executions = fmt.Sprintf("%s executions, %swithin a factor of %g (program-wide confidence %s)", Count(doc.Executions), beside, doc.Factor, doc.ExecutedConf)
 		}
 	}
 	Fprintf(w, style, "%d samples, %s of all; %s, known callers: %d\n", doc.ProcSamples, Percent(doc.Share), executions, doc.Callers)

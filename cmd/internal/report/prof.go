@@ -19,7 +19,7 @@ type ProfRow struct {
 	Share      float64  `json:"share"`
 	Sum        float64  `json:"sum"`                         // of the shares so far
 	Executions *float64 `json:"executions,omitempty"`        // nil is unknown
-	Factor     float64  `json:"executions_factor,omitempty"` // what Executions may be off by, with 90 % confidence, where time alone was sampled
+	Factor     float64  `json:"executions_factor,omitempty"` // what Executions may be off by, with 90 % confidence: infer.Profile.EntryFactor
 	Confidence string   `json:"confidence,omitempty"`
 	Image      string   `json:"image,omitempty"`
 	Name

@@ -13,7 +13,7 @@ import (
 // WriteProfile sums p up: what it is made of, its images, its hottest procedures.
 func WriteProfile(w io.Writer, p *infer.Profile, n int, style Style) error {
 	Fprintf(w, style, "machine %s, event %s, %d samples, %s used\n\n", p.Machine, p.Event.Name, p.Samples.Total, Share(p.Samples.Used, p.Samples.Total))
-	if told := cmp.Or(toldFactor(p.CommonFactor()), ToldEntries(p)); told != "" {
+	if told := ToldEntries(p); told != "" {
 		Fprintf(w, style, "%s\n\n", told)
 	}
 	if err := writeProfileImages(w, p, style); err != nil {

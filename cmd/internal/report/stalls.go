@@ -176,11 +176,15 @@ func toldCounted(factor, part float64) string {
 	return fmt.Sprintf("Executions in %s of the samples are as another run counted them, times one factor that time tells: it may be off by up to %d, with 90 %% confidence.", Percent(part), infer.TimeFactor)
 }
 
-// ToldEntries says what the executions of procedures may be off by where nothing but time was sampled; else it is "". A procedure
-// of few samples runs as often as time and its callers let it, and these let it run a thousand times as often.
+// ToldEntries says what the executions of procedures may be off by: where nothing but time was sampled in all, and where executions were seen
+// beside what all may be off by together. It is "" where the event itself tells them. A procedure of few samples runs as often as time and
+// its callers let it, and these let it run a thousand times as often.
 func ToldEntries(p *infer.Profile) string {
-	if p.CommonFactor() < infer.TimeFactor {
-		return ""
+	switch common := p.CommonFactor(); {
+	case common == 0 || common < infer.TimeFactor && p.Counted > 0:
+		return toldFactor(common)
+	case common < infer.TimeFactor:
+		return fmt.Sprintf("%s Beside that, those of procedures are within a factor of %s; less where confidence is medium or high.", toldFactor(common), EntryFactors(p))
 	}
 	if told := toldCounted(p.CommonFactor(), p.Counted); told != "" {
 		return told + " Others are inferred from time alone: within a factor of " + EntryFactors(p) + "."
@@ -196,9 +200,9 @@ func ToldEntries(p *infer.Profile) string {
 }
 
 // mostTold is no less than the number of samples from which on more of them make no factor of executions less.
-const mostTold = 100
+const mostTold = 200
 
-// EntryFactors lists the factors of executions inferred from time alone, of a recording as that of p.
+// EntryFactors lists the factors of executions by the samples of procedures, of a recording as that of p.
 func EntryFactors(p *infer.Profile) string {
 	var list []string
 	of := "procedures with %d samples or more outside their loops"

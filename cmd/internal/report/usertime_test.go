@@ -8,7 +8,7 @@ import (
 	"backfeed/sample"
 )
 
-// TestToldEntries: what executions may be off by is said where time alone was sampled, by how many samples there are.
+// TestToldEntries: what executions may be off by is said by how many samples there are, and beside what all are off by together.
 func TestToldEntries(t *testing.T) {
 	if got, want := ToldEntries(&infer.Profile{Common: infer.TimeFactor, Calibrated: true, Samples: infer.Samples{Used: 442}}), "Walks and probes told where branches go, not how often all of it runs, which time tells, of 442 samples: with 90 % confidence, executions are within a factor of 200 "; !strings.HasPrefix(got, want) {
 		t.Errorf("calibrated: %q, want %q", got, want)
@@ -18,7 +18,9 @@ func TestToldEntries(t *testing.T) {
 		used, faulted   uint64
 		want            string
 	}{
-		{0, 0, 442, 0, ""}, {1.2, 0, 442, 0, ""}, {1.2, 1, 442, 0, ""},
+		{0, 0, 442, 0, ""}, {1.2, 1, 442, 0, "may be off by one factor of up to 1.2, with 90 % confidence."},
+		{1.2, 0, 442, 0, "Beside that, those of procedures are within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others; less where confidence is medium or high."},
+		{2.5, 0, 20000, 0, "All executions, and what follows from them, may be off by one factor of up to 2.5, with 90 % confidence. Beside that, those of procedures are within a factor of 5 for procedures with 128 samples or more outside their loops, 20 for those with 8 or more, 80 for those with 3 or more, and 500 for others; less where confidence is medium or high."},
 		{infer.TimeFactor, 0, 442, 0, "of 442 samples: with 90 % confidence, within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others."},
 		{infer.TimeFactor, 0, 20000, 0, "within a factor of 12 for procedures with 8 samples or more outside their loops, 80 for those with 3 or more, and 500 for others."},
 		{infer.TimeFactor, 0.995, 442, 0, "it may be off by up to 12, with 90 % confidence. Others are inferred from time alone: within a factor of 200 for procedures with 3 samples or more outside their loops, and 3000 for others."},

@@ -169,6 +169,9 @@ func (v *View) inOneLine(at places) []report.Phrase {
 	case common >= infer.TimeFactor:
 		f.Say("; all counts, and cycles per execution with them, may be off by one factor of up to %.2g, and those of a procedure beside the others by more: with 90 %% confidence, "+
 			"they are within a factor of %s.", common, report.EntryFactors(v.src.Profile))
+	case common > 0 && v.src.Profile.Counted == 0:
+		f.Say("; all counts may be off by one factor of up to %.2g, with 90 %% confidence, and those of a procedure beside the others by a factor of %s.",
+			common, report.EntryFactors(v.src.Profile))
 	case common > 0:
 		f.Say("; all counts may be off by one factor of up to %.2g, with 90 %% confidence.", common)
 	default:
