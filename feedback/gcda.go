@@ -878,8 +878,11 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, co
 			counts[at] = append(counts[at], of.at[at][k])
 			some = append(some, k)
 		}
-		for i, k := range some {
-			counts[at][i] = max(0, counts[at][i]-c.foreign(of, blocks, from, blocks[at], k))
+		if len(some) > 0 {
+			leads := c.leadTo(blocks[at])
+			for i, k := range some {
+				counts[at][i] = max(0, counts[at][i]-of.foreign(blocks, from, leads, k))
+			}
 		}
 		if len(blocks[at]) > 1 && of.discerns() {
 			counts[at] = of.byDiscriminator(at, some, counts[at])
@@ -951,19 +954,15 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, co
 	return f.Edges(), entered, ok
 }
 
-// foreign returns how often control came to a block of code from what is of blocks of the graph that do not lead to any of some: compilers join equal
-// code of several lines, by the line of one of them.
-func (c *chart) foreign(of *copyOf, blocks map[position][]int, from map[image.Addr][]inflow, some []int, at image.Addr) (n float64) {
-	if c.fn.Blocks > mostBlocks { // looking for these takes their square
+// foreign returns how often control came to a block of code from what is of blocks of the graph that do not lead to where its line is: compilers
+// join equal code of several lines, by the line of one of them. Without leads, it is not known what does.
+func (of *copyOf) foreign(blocks map[position][]int, from map[image.Addr][]inflow, leads []bool, at image.Addr) (n float64) {
+	if leads == nil {
 		return 0
 	}
-	var leads []bool
 	for _, in := range from[at] {
 		if in.block == at || len(of.holds[in.block]) == 0 {
 			continue
-		}
-		if leads == nil {
-			leads = c.leadTo(some)
 		}
 		own := false
 		for p := range of.holds[in.block] {
@@ -976,8 +975,11 @@ func (c *chart) foreign(of *copyOf, blocks map[position][]int, from map[image.Ad
 	return n
 }
 
-// leadTo returns which blocks control may come from to any of some, with these.
+// leadTo returns which blocks control may come from to any of some, with these; nil of graphs too large for that.
 func (c *chart) leadTo(some []int) []bool {
+	if c.fn.Blocks > mostBlocks { // it is asked for each line
+		return nil
+	}
 	if c.ins == nil {
 		c.ins = make([][]int, c.fn.Blocks)
 		for _, a := range c.fn.Arcs {
