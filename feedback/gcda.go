@@ -856,6 +856,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, co
 	seen := map[int][]float64{} // by block: what lines say that it has alone
 	counts := map[position][]float64{}
 	of, blocks := c.placed(of)
+	discerns := of.discerns()
 	most := 0.0
 	for _, at := range sortedKeys(of.at, comparePositions) {
 		if len(blocks[at]) == 1 && of.replaced(at) {
@@ -884,7 +885,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, co
 				counts[at][i] = max(0, counts[at][i]-of.foreign(blocks, from, leads, k))
 			}
 		}
-		if len(blocks[at]) > 1 && of.discerns() {
+		if len(blocks[at]) > 1 && discerns {
 			counts[at] = of.byDiscriminator(at, some, counts[at])
 			blocks[at] = slices.Clone(blocks[at])
 			slices.SortStableFunc(blocks[at], func(a, b int) int { return cmp.Compare(c.discs[a], c.discs[b]) })

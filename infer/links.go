@@ -51,7 +51,10 @@ func newLinks(images []*ImageProfile, missing bool) *links {
 			}
 		}
 		for _, e := range ip.Image.Exports() {
-			if to, ok := l.resolve(ip, e.Addr); ok && e.Indirect {
+			if !e.Indirect {
+				continue
+			}
+			if to, ok := l.resolve(ip, e.Addr); ok {
 				l.shown[to] = true
 			}
 		}
