@@ -1,5 +1,7 @@
 package infer
 
+import "backfeed/infer/document"
+
 // FewTotal is the number of samples below which a recording tells of few procedures how often they run.
 const FewTotal = 2000
 
@@ -39,7 +41,7 @@ func (p *Profile) EntryFactor(r *Result) float64 {
 }
 
 // seen reports whether walks or windows told how often code runs, so that Common is less than what time has.
-func (p *Profile) seen() bool { return p.Common > 0 && p.CommonFactor() < TimeFactor }
+func (p *Profile) seen() bool { return document.Seen(p.CommonFactor()) }
 
 // EntryFactorOf is EntryFactor of a procedure with so many samples that tell of it.
 func (p *Profile) EntryFactorOf(samples uint64) float64 {

@@ -98,6 +98,9 @@ type ImageHeader struct {
 // TimeFactor is CommonFactor where nothing but time was sampled.
 const TimeFactor = 12
 
+// Seen reports whether a CommonFactor is of executions that walks or windows saw: less than what time has. 0 is of an event that itself tells them.
+func Seen(commonFactor float64) bool { return commonFactor > 0 && commonFactor < TimeFactor }
+
 // A Proc is an infer.Result.
 type Proc struct {
 	Procedure  string     `json:"procedure"`         // as the source has it: image.DemangleShort

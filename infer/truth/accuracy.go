@@ -189,8 +189,8 @@ func Compare(doc *document.Counts, truth *Counts, samples SamplesByAddr) *Accura
 // CompareRuns is Compare of a document that is of so many runs for each one of the truth; 0 is unknown.
 func CompareRuns(doc *document.Counts, truth *Counts, samples SamplesByAddr, runs float64) *Accuracy {
 	c := comparison{beside: 1}
-	if f := doc.CommonFactor; f > 0 && f < document.TimeFactor {
-		c.beside = f
+	if document.Seen(doc.CommonFactor) {
+		c.beside = doc.CommonFactor
 	}
 	for _, p := range slices.Sorted(maps.Keys(truth.Images)) {
 		var at map[image.Addr]uint64
@@ -477,7 +477,11 @@ func promised(entries []pairing, scale, common float64) (all []FactorPromise) {
 			by[f.Factor] = f
 		}
 		f.N++
-		if off := math.Abs(math.Log(p.est * scale / p.truth)); off <= math.Hypot(math.Log(f.Factor), math.Log(common)) {
+		off := f.Factor
+		if common > 1 {
+			off = math.Exp(math.Hypot(math.Log(f.Factor), math.Log(common)))
+		}
+		if est := p.est * scale; est <= p.truth*off && est*off >= p.truth {
 			f.Kept++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"backfeed/infer"
+	"backfeed/infer/document"
 	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
@@ -208,7 +209,7 @@ func (doc *List) writeTotals(w io.Writer, style Style) {
 		executions = fmt.Sprintf("%s executions (program-wide confidence %s)", Count(doc.Executions), doc.ExecutedConf)
 		if doc.Factor > 0 {
 			beside := ""
-			if doc.CommonFactor < infer.TimeFactor {
+			if document.Seen(doc.CommonFactor) {
 				beside = "beside others "
 			}
 			executions = fmt.Sprintf("%s executions, %swithin a factor of %g (program-wide confidence %s)", Count(doc.Executions), beside, doc.Factor, doc.ExecutedConf)

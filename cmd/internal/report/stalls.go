@@ -161,7 +161,7 @@ func (h *TimeHeader) advice(what string) string {
 
 // toldFactor says what all executions may be off by together, where that is told by more than time; else it is "".
 func toldFactor(factor float64) string {
-	if factor == 0 || factor >= infer.TimeFactor {
+	if !document.Seen(factor) {
 		return ""
 	}
 	return fmt.Sprintf("All executions, and what follows from them, may be off by one factor of up to %.2g, with 90 %% confidence.", factor)
