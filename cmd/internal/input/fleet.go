@@ -73,7 +73,7 @@ func (s *Session) Fleet(ctx context.Context, labels map[string]string) (*Fleet, 
 	}
 	var qs []store.Query
 	for _, e := range spans {
-		at := store.Query{From: e.From(), To: e.To(), Labels: q.Labels, Unless: q.Unless}
+		at := queryOf(q, e)
 		hosts := map[string]bool{}
 		for _, seg := range segments {
 			if host := seg.Labels[HostLabel]; host != "" && at.Matches(seg.Epoch, seg.Labels) {

@@ -285,10 +285,11 @@ func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample
 		return err
 	}
 	if len(s.opt.Unless) > 0 {
-		with := s.query()
+		but := s.query()
+		with := but
 		with.Unless = nil
 		for _, seg := range segments {
-			if but := s.query(); with.Matches(seg.Epoch, seg.Labels) && !but.Matches(seg.Epoch, seg.Labels) {
+			if with.Matches(seg.Epoch, seg.Labels) && !but.Matches(seg.Epoch, seg.Labels) {
 				s.leftOut += seg.Samples
 			}
 		}
@@ -296,7 +297,7 @@ func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample
 	spans := s.disjoint(segments)
 	var qs []store.Query
 	for _, e := range spans {
-		qs = append(qs, store.Query{From: e.From(), To: e.To(), Labels: s.opt.Labels, Unless: s.opt.Unless})
+		qs = append(qs, queryOf(s.query(), e))
 	}
 	err = opened.ReadEach(qs, func(i int, rec *sample.Recording) error {
 		f(spans[i], spans[len(spans)-1], rec)

@@ -278,6 +278,12 @@ func (s *Session) query() store.Query {
 	return store.Query{From: s.opt.Since, To: s.opt.Until, Labels: s.opt.Labels, Unless: s.opt.Unless}
 }
 
+// queryOf is q of an epoch alone.
+func queryOf(q store.Query, e sample.Epoch) store.Query {
+	q.From, q.To = e.From(), e.To()
+	return q
+}
+
 // readStore reads what is selected of the store in dir.
 func (s *Session) readStore(dir string) (*sample.Recording, error) {
 	opened, err := s.openStore(dir)
