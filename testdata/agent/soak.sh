@@ -5,7 +5,8 @@
 # fsck` and hold every sample that the agent's log says was written, and beyond them
 # at most the one segment whose line in the log the kill came before. The last run
 # is told to end, and loses nothing. Prints a line for each run; a line with FAIL,
-# and exit code 1, where something does not add up. Needs root, jq and curl.
+# and exit code 1, where something does not add up. A store that DIR holds is gone
+# on with. Needs root, jq and curl.
 set -euo pipefail
 backfeed=$(realpath "$1") minutes=${2:-60} kills=${3:-20} dir=${4:-$(mktemp -d)}
 mkdir -p "$dir"
@@ -91,6 +92,9 @@ check() {
 }
 
 run=0
+if [ -d "$store" ]; then
+	stored=$("$backfeed" store fsck "$store" --format json | jq .samples)
+fi
 churning &
 churn=$!
 mean=$((minutes * 60 / (kills + 1)))
