@@ -243,5 +243,5 @@ func (f *agentFlags) check() error {
 	case f.flush < time.Second:
 		return fmt.Errorf("--flush %v: want a second at least", f.flush)
 	}
-	return cmp.Or(f.retain.check(), f.what.check(), f.calibrate.check())
+	return cmp.Or(f.what.check(), f.calibrate.check())
 }

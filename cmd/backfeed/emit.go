@@ -89,7 +89,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	if err != nil {
 		return c.usage(err)
 	}
-	if opt.GCC != 0 && opt.GCC < 12 {
+	if fs.Changed("gcc-version") && opt.GCC < 12 {
 		return c.usage(fmt.Errorf("no --gcc-version %d: want 12 or later", opt.GCC))
 	}
 	if (name == "go" || name == "gcc") && *out == "-" && terminal.Is(c.stdout) {

@@ -115,6 +115,46 @@ func TestGivenTwice(t *testing.T) {
 	}
 }
 
+// TestZeroValues: 0 is a number of lines (all) and a limit of check (none); of all else it is neither nothing nor
+// everything, nor the default, but refused.
+func TestZeroValues(t *testing.T) {
+	takes := map[string]bool{"lines": true, "min-samples": true}
+	byCommand := map[string]string{ // what says no where the flag itself does not
+		"export --depth": "x.bfr", "record --frequency": "-- x", "pgo --frequency": "-- x", "agent --frequency": "", "record --period": "--event cycles -- x", "verify --runs": "x --truth x",
+		"emit gcc --gcc-version": "x.bfr", "infer --places": "x.bfr",
+	}
+	checked := map[string]bool{}
+	eachFlag(t, func(cmd *command, _ *flagset.Set, f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "duration", "size", "percent":
+			fs := flagsOf(cmd)
+			fs.Warn = t.Logf
+			if err := fs.Parse([]string{"--" + f.Name + "=0"}); err == nil || !strings.Contains(err.Error(), "above 0") {
+				t.Errorf("%s --%s takes 0: %v", cmd.name, f.Name, err)
+			}
+		case "int", "uint64":
+			name := cmd.name + " --" + f.Name
+			rest, ok := byCommand[name]
+			if takes[f.Name] || f.Hidden {
+				return
+			}
+			if checked[name] = true; !ok {
+				t.Errorf("%s: what does it say to 0?", name)
+				return
+			}
+			args := append(append(strings.Fields(cmd.name), "--"+f.Name+"=0"), strings.Fields(rest)...)
+			if code, _, errs := runCLI(t, args...); code != exitUsage || !strings.Contains(errs, "want ") {
+				t.Errorf("%q: exit code %d, %s", args, code, errs)
+			}
+		}
+	})
+	for name := range byCommand {
+		if !checked[name] {
+			t.Errorf("%s is no flag of a number", name)
+		}
+	}
+}
+
 // TestWrongValues: what a flag does not take is answered in the words of people, with an example.
 func TestWrongValues(t *testing.T) {
 	inner := regexp.MustCompile(`strconv|ParseInt|missing unit|invalid (argument|syntax|duration)|unknown unit|Atoi|time:`)

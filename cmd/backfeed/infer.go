@@ -41,6 +41,9 @@ func runInfer(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
+	if fs.Changed("places") && opt.Infer.Places == 0 {
+		return c.usage(errors.New("--places 0: want 1 or more"))
+	}
 	if *stalls && (format.Value != "json" || opt.Infer.Places > 0) {
 		return c.usage(errors.New("--stalls is for the counts document: --format json"))
 	}

@@ -31,10 +31,7 @@ func (c *cli) startup() *time.Duration {
 
 // checkStartup reports what is wrong with the flag for a target.
 func checkStartup(target string, within time.Duration) error {
-	switch {
-	case within < 0:
-		return fmt.Errorf("--startup=%v: want a positive time", within)
-	case within > 0 && (target == "propeller" || target == "go"):
+	if within > 0 && (target == "propeller" || target == "go") {
 		return fmt.Errorf("--startup orders whole functions: nothing for --for %s", target)
 	}
 	return nil

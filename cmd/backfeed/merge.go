@@ -67,9 +67,6 @@ func runMerge(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	if how.HalfLife < 0 {
-		return c.usage(errors.New("--half-life: want a positive time"))
-	}
 	if how.HalfLife > 0 && how.MaxHost < 1 {
 		return c.usage(errors.New("want --half-life or --max-host-share, not both"))
 	}

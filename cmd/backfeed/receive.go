@@ -62,9 +62,6 @@ func runReceive(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
-	if err := retain.check(); err != nil {
-		return c.usage(err)
-	}
 	opt.MaxMessage, opt.Retain, opt.Log = int64(most), retain.of(), leveled(c.stderr, level)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -145,8 +145,6 @@ func (f *recordFlags) options(command []string) (collect.Options, error) {
 		return collect.Options{}, errors.New("nothing to record: want a command or -p")
 	case *f.hz <= 0:
 		return collect.Options{}, fmt.Errorf("-F %d: want a positive number", *f.hz)
-	case *f.limit < 0:
-		return collect.Options{}, fmt.Errorf("-d %v: want a positive time", *f.limit)
 	}
 	for _, pid := range *f.pids {
 		if ofKernel(pid) {
@@ -225,14 +223,14 @@ func runRecord(c *cli, args []string) error {
 		}
 		return err
 	}
+	if fs.Changed("period") && *flags.period == 0 {
+		return c.usage(errors.New("--period 0: want 1 or more"))
+	}
 	if *pprof != "" {
 		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "off-cpu", "kernel", "cgroup", "keep-images", "copy-to"} {
 			if fs.Changed(name) || fs.NArg() > 0 {
 				return c.usage(errors.New("--pprof goes alone, but for -d and where to write to: the program profiles itself"))
 			}
-		}
-		if *flags.limit < 0 {
-			return c.usage(fmt.Errorf("-d %v: want a positive time", *flags.limit))
 		}
 		ctx, stop := untilSignal(false)
 		defer stop()
@@ -331,8 +329,6 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, to recordTo,
 		return nil, c.usage(err)
 	case c.fs.NArg() > 0:
 		return nil, c.usage(errors.New("want a command or -a, not both"))
-	case limit < 0:
-		return nil, c.usage(fmt.Errorf("-d %v: want a positive time", limit))
 	case to.file == "-" && terminal.Is(c.stdout):
 		return nil, fail.Errorf(fail.Usage, "record: a recording is not for a terminal; name a file with -o")
 	}

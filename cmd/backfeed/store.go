@@ -77,13 +77,6 @@ func (r *retention) define(fs *flagset.Set) {
 	fs.Var(&r.size, "retain-size", "drop the oldest if the store is larger than this (default: keep all)")
 }
 
-func (r *retention) check() error {
-	if r.age < 0 {
-		return fmt.Errorf("--retain %v: want a positive time", r.age)
-	}
-	return nil
-}
-
 func (r *retention) isZero() bool { return r.age == 0 && r.size == 0 }
 
 // of returns package store's form.
@@ -109,16 +102,13 @@ func runStore(c *cli, args []string, name string, verb storeVerb) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() != 1 {
 		return c.usage(err)
 	}
-	if f.into < 0 || f.into > 24*time.Hour {
+	if f.into > 24*time.Hour {
 		return c.usage(fmt.Errorf("--into %v: want at most 24h", f.into))
 	}
 	if name == "compact" && !store.InBucket(fs.Arg(0)) {
 		if err := fs.Refuse("it goes with a store in a bucket", "shard", "into", "forget"); err != nil {
 			return c.usage(err)
 		}
-	}
-	if err := f.retain.check(); err != nil {
-		return c.usage(err)
 	}
 	if name == "gc" && f.retain.age == 0 {
 		if err := fs.Refuse("it goes with --retain", "most"); err != nil {

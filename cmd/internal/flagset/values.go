@@ -74,6 +74,9 @@ func (s *timeSpan) String() string {
 
 // shortSpan is what one writes for d.
 func shortSpan(d time.Duration) string {
+	if d%(24*time.Hour) == 0 {
+		return strconv.FormatInt(int64(d/(24*time.Hour)), 10) + "d"
+	}
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -89,11 +92,20 @@ func (s *timeSpan) Accepts(text string) bool {
 	return err == nil
 }
 func (s *timeSpan) Set(text string) error {
-	d, err := ParseTimeSpan(text, s.seconds)
+	d, err := ParsePositive(text, s.seconds)
 	if err == nil {
 		*s.p = d
 	}
 	return err
+}
+
+// ParsePositive is ParseTimeSpan without 0, which no flag takes: what is meant by it, all or nothing, is said by leaving the flag out.
+func ParsePositive(text string, seconds bool) (time.Duration, error) {
+	d, err := ParseTimeSpan(text, seconds)
+	if err == nil && d == 0 {
+		err = errors.New("want a time above 0, such as 30s, 12h, 7d or 2w")
+	}
+	return d, err
 }
 
 // longUnits are the days and weeks of a time.
@@ -186,8 +198,13 @@ func Percentage(text string) (share float64, ok bool) {
 // A Size is a flag in bytes.
 type Size int64
 
-func (s *Size) String() string { return report.Bytes(int64(*s)) }
-func (s *Size) Type() string   { return "size" }
+func (s *Size) Type() string { return "size" }
+func (s *Size) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return report.Bytes(int64(*s))
+}
 
 // sizes are a number and a unit.
 var sizes = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:i?b)?$`)
@@ -198,15 +215,20 @@ func (s *Size) Set(text string) error {
 		return errors.New("want a number of bytes, such as 500M or 20G")
 	}
 	unit := map[string]int64{"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}[m[2]]
-	if n, err := strconv.ParseInt(m[1], 10, 64); err == nil && n <= (1<<62)/unit {
-		*s = Size(n * unit)
-		return nil
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err == nil && n <= (1<<62)/unit {
+		n *= unit
+	} else {
+		v, err := strconv.ParseFloat(m[1], 64)
+		if err != nil || v*float64(unit) > 1<<62 || m[2] == "" {
+			return errors.New("want a number of bytes, such as 500M or 20G")
+		}
+		n = int64(v * float64(unit))
 	}
-	v, err := strconv.ParseFloat(m[1], 64)
-	if err != nil || v*float64(unit) > 1<<62 || m[2] == "" {
-		return errors.New("want a number of bytes, such as 500M or 20G")
+	if n == 0 {
+		return errors.New("want a number of bytes above 0, such as 500M or 20G")
 	}
-	*s = Size(v * float64(unit))
+	*s = Size(n)
 	return nil
 }
 

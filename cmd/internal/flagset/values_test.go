@@ -25,7 +25,7 @@ func TestTimeSpan(t *testing.T) {
 			t.Errorf("%q: %v", tt.text, err)
 		}
 	}
-	for d, want := range map[time.Duration]string{time.Hour: "1h", 5 * time.Minute: "5m", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 30 * time.Hour: "30h", 61 * time.Minute: "1h1m", 0: ""} {
+	for d, want := range map[time.Duration]string{time.Hour: "1h", 5 * time.Minute: "5m", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 30 * time.Hour: "30h", 61 * time.Minute: "1h1m", 720 * time.Hour: "30d", 0: ""} {
 		if got := (&timeSpan{p: &d}).String(); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
@@ -33,7 +33,7 @@ func TestTimeSpan(t *testing.T) {
 }
 
 func TestSizeAndShare(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "1": 1, "500M": 500 << 20, "20G": 20 << 30, "20GB": 20 << 30, "20GiB": 20 << 30, "20 g": 20 << 30, "1.5K": 1536, "1t": 1 << 40, "": -1, "x": -1, "1.5": -1, "-1": -1, "1P": -1, "9999999T": -1, "9.9e9": -1} {
+	for text, want := range map[string]Size{"0": -1, "0.0001K": -1, "1": 1, "500M": 500 << 20, "20G": 20 << 30, "20GB": 20 << 30, "20GiB": 20 << 30, "20 g": 20 << 30, "1.5K": 1536, "1t": 1 << 40, "": -1, "x": -1, "1.5": -1, "-1": -1, "1P": -1, "9999999T": -1, "9.9e9": -1} {
 		var s Size
 		err := s.Set(text)
 		if (err != nil) != (want < 0) || err == nil && s != want {
@@ -53,6 +53,16 @@ func TestSizeAndShare(t *testing.T) {
 func TestNegativeSpan(t *testing.T) {
 	if d, err := ParseTimeSpan("-3h", true); err == nil || !strings.Contains(err.Error(), "positive") {
 		t.Errorf("-3h is %v, %v", d, err)
+	}
+}
+
+// TestZeroSpan: a flag takes no time of 0, be it written with a unit or without, and keeps what it was.
+func TestZeroSpan(t *testing.T) {
+	for _, text := range []string{"0", "0s", "0.0h", "0d", "0ns"} {
+		d := time.Hour
+		if err := (&timeSpan{p: &d, seconds: true}).Set(text); err == nil || !strings.Contains(err.Error(), "above 0") || d != time.Hour {
+			t.Errorf("%s: %v, %v", text, d, err)
+		}
 	}
 }
 

@@ -158,7 +158,7 @@ func String(p *string) func(*yaml.Node) error {
 // Span returns a reader of a time into p.
 func Span(p *time.Duration) func(*yaml.Node) error {
 	return func(n *yaml.Node) error {
-		return Scalar(n, func(s string) (err error) { *p, err = flagset.ParseTimeSpan(s, false); return err })
+		return Scalar(n, func(s string) (err error) { *p, err = flagset.ParsePositive(s, false); return err })
 	}
 }
 

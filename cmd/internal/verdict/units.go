@@ -36,6 +36,9 @@ func (u *Units) give(s *side, runs []compare.Run) ([]compare.Run, error) {
 	var err error
 	if numbers := u.numbers(); numbers != nil {
 		for _, n := range numbers {
+			if !(n > 0) || math.IsInf(n, 0) {
+				return nil, fail.Errorf(fail.Usage, "verdict: %s: %g units of work: want more than 0", s.Name, n)
+			}
 			by = append(by, map[string]float64{"": n})
 		}
 	} else if by, err = u.counted(s); err != nil {
