@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -115,8 +116,9 @@ func LinkBuild(linker, order string, rust bool) string {
 	l := links[linker]
 	words := []string{"gcc -ffunction-sections"}
 	switch {
-	case rust: // which puts each function into a section of its own
+	case rust: // which puts each function into a section of its own, and since 1.90 links by lld where it is told nothing
 		words = []string{"rustc"}
+		l.linker = cmp.Or(l.linker, "-fuse-ld=bfd")
 	case linker == "lld":
 		words = []string{"clang -ffunction-sections"}
 	}

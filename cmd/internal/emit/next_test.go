@@ -105,7 +105,7 @@ func TestLinkBuild(t *testing.T) {
 		{"ld", "p.order", false, "gcc -ffunction-sections -Wl,--section-ordering-file=p.order" + same + ", and GNU ld 2.43 or later"},
 		{"ld-script", "my order", false, "gcc -ffunction-sections -Wl,-T,'my order'" + same},
 		{"lld", "/a/p.order", true, "rustc -Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--symbol-ordering-file=/a/p.order" + same},
-		{"ld-script", "p.ld", true, "rustc -Clink-arg=-Wl,-T,p.ld" + same + ", and the order by its absolute path"},
+		{"ld-script", "p.ld", true, "rustc -Clink-arg=-fuse-ld=bfd -Clink-arg=-Wl,-T,p.ld" + same + ", and the order by its absolute path"},
 	} {
 		if got := LinkBuild(tt.linker, tt.order, tt.rust); got != tt.want {
 			t.Errorf("%s, rust %v:\n got %s\nwant %s", tt.linker, tt.rust, got, tt.want)

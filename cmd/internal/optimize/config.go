@@ -247,7 +247,7 @@ func (t *Target) Check() error {
 				}
 				return fmt.Errorf("try: %s is for %s, not for %s", name, strings.Join(slices.DeleteFunc(slices.Clone(s.compilers), func(c string) bool { return c == "" }), ", "), t.Compiler)
 			}
-			if (t.Compiler == "clang" || t.Compiler == "gcc") && steps[name].links && !strings.Contains(t.Build, ldflagsHere) {
+			if t.Compiler != "rustc" && t.Compiler != "" && steps[name].links && !strings.Contains(t.Build, ldflagsHere) {
 				return fmt.Errorf("build has no %s, which %s needs: where the flags of the linker go", ldflagsHere, name)
 			}
 		}

@@ -182,7 +182,8 @@ func TestGo(t *testing.T) {
 	}
 }
 
-// TestCargo builds a Rust program by cargo, with the flags of its environment alone: its release profile strips lines, which pgo needs.
+// TestCargo builds a Rust program by cargo, with the flags of its environment alone: its release profile strips lines, which pgo needs. The linker is
+// told of its order among them, and finds the functions.
 func TestCargo(t *testing.T) {
 	testtool.Live(t, "records a program, and builds it by cargo")
 	testtool.Need(t, "cargo", "rustc")
@@ -207,9 +208,14 @@ fn main() {
     println!("{x}");
 }
 `)
-	did, by := live(t, dir, `compiler: rustc, try: [pgo], run: '{binary}',
+	did, by := live(t, dir, `compiler: rustc, try: [pgo, order, align, huge-pages, pgo+order], run: '{binary}',
 		build: 'RUSTC_BOOTSTRAP=1 RUSTFLAGS="{flags}" cargo build -q --release --offline --target-dir {binary}.target && cp {binary}.target/release/turn {binary} && rm -r {binary}.target'`)
-	if c := by["pgo"]; !made(c) && !strings.Contains(c.Why, "the build with it made the same program") {
-		t.Errorf("%+v\n%+v", c, did.Recording)
+	for name, c := range by {
+		if same := strings.Contains(c.Why, "the build with it made the same program"); !made(c) && (!same || !strings.HasPrefix(name, "pgo")) {
+			t.Errorf("%s: %+v\n%+v", name, c, did.Recording)
+		}
+	}
+	if c := by["order"]; made(c) && !strings.Contains(strings.Join(c.Holds, " "), "functions") {
+		t.Errorf("order holds %q", c.Holds)
 	}
 }

@@ -66,11 +66,11 @@ var usualCandidates = map[string][]string{
 	"go":    {"pgo"},
 	"clang": {"pgo", "order", "bolt", "propeller", "pgo+bolt"},
 	"gcc":   {"pgo", "afdo", "order", "bolt", "pgo+bolt"},
-	"rustc": {"pgo", "bolt", "pgo+bolt"},
+	"rustc": {"pgo", "order", "bolt", "pgo+bolt"},
 	"":      {"bolt"},
 }
 
-var compiled = []string{"clang", "gcc"}
+var compiled = []string{"clang", "gcc", "rustc"}
 
 var linesForGCC = flags{compile: "-g"}
 
@@ -97,25 +97,32 @@ func init() { // they refer to functions that refer to them
 		},
 		"order": {
 			compilers: compiled, links: true,
-			sampled: func(t *Target) flags { return flags{compile: "-ffunction-sections", link: t.linkBy()} },
-			missing: func(t *Target) string {
-				if t.linkerName() == "lld" {
-					return lacking("ld.lld", "ld.lld-19", "/usr/lib/llvm-19/bin/ld.lld")
+			sampled: func(t *Target) flags {
+				f := t.linking(t.linkBy()...)
+				if t.Compiler != "rustc" { // which gives each function a section by itself
+					f.compile = "-ffunction-sections"
 				}
-				return ""
+				return f
+			},
+			missing: func(t *Target) string {
+				switch {
+				case t.linkerName() != "lld" || t.Compiler == "rustc": // which brings its own, or takes that of cc
+					return ""
+				case t.Compiler == "gcc": // which finds it by this name
+					return lacking(lld[0])
+				}
+				return lacking(lld...)
 			},
 			profile: profileOrder,
 		},
 		"bolt": {
 			compilers: []string{"clang", "gcc", "rustc", ""}, rewrites: true, links: true,
 			sampled: func(t *Target) flags {
-				switch t.Compiler {
-				case "rustc":
-					return flags{compile: "-Clink-arg=-Wl,--emit-relocs"}
-				case "gcc":
-					return flags{compile: "-fno-reorder-blocks-and-partition", link: "-Wl,--emit-relocs"}
+				f := t.linking("-Wl,--emit-relocs")
+				if t.Compiler == "gcc" {
+					f.compile = "-fno-reorder-blocks-and-partition"
 				}
-				return flags{link: "-Wl,--emit-relocs"}
+				return f
 			},
 			missing: func(*Target) string { return lacking(llvmBolt...) },
 		},
@@ -124,26 +131,32 @@ func init() { // they refer to functions that refer to them
 			sampled: func(*Target) flags {
 				return flags{compile: "-fbasic-block-address-map", link: "-fuse-ld=lld"}
 			},
-			missing: func(*Target) string { return lacking("ld.lld", "ld.lld-19", "/usr/lib/llvm-19/bin/ld.lld") },
+			missing: func(*Target) string { return lacking(lld...) },
 			profile: profilePropeller,
 		},
 		"align": {
 			compilers: compiled, blind: true,
-			profile: func(*job, *stage) (flags, []string, error) {
+			profile: func(j *job, _ *stage) (flags, []string, error) {
+				if j.Compiler == "rustc" {
+					return flags{compile: "-Cllvm-args=-align-all-functions=6 -Cllvm-args=-align-loops=32"}, nil, nil
+				}
 				return flags{compile: "-falign-functions=64 -falign-loops=32"}, nil, nil
 			},
 		},
 		"huge-pages": {
 			compilers: compiled, links: true, blind: true,
-			profile: func(*job, *stage) (flags, []string, error) {
-				return flags{link: "-Wl,-z,max-page-size=2097152 -Wl,-z,separate-code"}, nil, nil
+			profile: func(j *job, _ *stage) (flags, []string, error) {
+				return j.linking("-Wl,-z,max-page-size=2097152", "-Wl,-z,separate-code"), nil, nil
 			},
 		},
 	}
 }
 
-// llvmBolt are the names of llvm-bolt, the first that is there is used.
-var llvmBolt = []string{"llvm-bolt", "llvm-bolt-19", "/usr/lib/llvm-19/bin/llvm-bolt"}
+// Names of programs, of which the first that is there is used.
+var (
+	llvmBolt = []string{"llvm-bolt", "llvm-bolt-19", "/usr/lib/llvm-19/bin/llvm-bolt"}
+	lld      = []string{"ld.lld", "ld.lld-19", "/usr/lib/llvm-19/bin/ld.lld"}
+)
 
 // lacking says that none of these programs is here; "" if one is.
 func lacking(names ...string) string {
@@ -186,13 +199,27 @@ func (t *Target) linkerName() string {
 	return "lld"
 }
 
-// linkBy are the flags that have the compiler link by that linker.
-func (t *Target) linkBy() string {
-	switch name := t.linkerName(); name {
-	case "lld", "gold":
-		return "-fuse-ld=" + name
+// linkBy are the flags that have the compiler link by that linker. rustc has lld where it is told nothing, since 1.90.
+func (t *Target) linkBy() []string {
+	switch name := t.linkerName(); {
+	case name == "lld" || name == "gold":
+		return []string{"-fuse-ld=" + name}
+	case t.Compiler == "rustc":
+		return []string{"-fuse-ld=bfd"}
 	}
-	return ""
+	return nil
+}
+
+// linking are flags for the linker, of which rustc is told among its own.
+func (t *Target) linking(options ...string) flags {
+	if t.Compiler != "rustc" {
+		return flags{link: words(options...)}
+	}
+	var f flags
+	for _, o := range options {
+		f.compile = words(f.compile, "-Clink-arg="+o)
+	}
+	return f
 }
 
 // profilePGO makes a profile for the compiler, or has gcc be given counters, of which it makes more than of a profile.
@@ -249,13 +276,13 @@ func profileOrder(j *job, from *stage) (flags, []string, error) {
 		return flags{}, nil, emit.Unclear(ip.ID, linker, gain)
 	}
 	path := filepath.Join(from.dir, "order.txt")
-	link := map[string]string{
-		"lld":       "-Wl,--symbol-ordering-file=" + path + " -Wl,--no-warn-symbol-ordering",
-		"gold":      "-Wl,--section-ordering-file=" + path,
-		"ld":        "-Wl,--section-ordering-file=" + path,
-		"ld-script": "-Wl,-T," + path,
+	link := map[string][]string{
+		"lld":       {"-Wl,--symbol-ordering-file=" + path, "-Wl,--no-warn-symbol-ordering"},
+		"gold":      {"-Wl,--section-ordering-file=" + path},
+		"ld":        {"-Wl,--section-ordering-file=" + path},
+		"ld-script": {"-Wl,-T," + path},
 	}[linker]
-	return flags{link: link}, []string{emit.Ordered(ip.ID, order, gain)}, writeTo(path, format.Write)
+	return j.linking(link...), []string{emit.Ordered(ip.ID, order, gain)}, writeTo(path, format.Write)
 }
 
 // emit writes a profile of what a stage ran.
