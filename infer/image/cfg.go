@@ -386,7 +386,7 @@ func (b *builder) sweep() {
 		}
 		var entry uint8
 		switch {
-		case isColdPart(b.sym.Name):
+		case b.im.isPart(b.sym):
 			entry = markEntry // a case of a switch in the hot part
 		case b.sym.Source == FromPLT:
 			entry = markEntry // where the slot leads until it is bound

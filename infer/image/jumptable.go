@@ -346,10 +346,10 @@ func (b *builder) plausible(a Addr, bounded bool) bool {
 		return false
 	}
 	s := &b.im.Symbols()[j]
-	if s.Source == FromEhFrame { // the names are lost, .cold among them
-		return bounded
+	if s.Source == FromEhFrame && bounded { // the names are lost, .cold among them
+		return true
 	}
-	return isColdPart(s.Name) != isColdPart(b.sym.Name)
+	return b.im.isPart(s) != b.im.isPart(b.sym)
 }
 
 // frameGone reports whether the stack pointer at off is where it was at the entry: as
@@ -360,7 +360,7 @@ func (b *builder) frameGone(off int) bool {
 	switch {
 	case !ok:
 		return false
-	case isColdPart(b.sym.Name):
+	case b.im.isPart(b.sym):
 		return depth > 0
 	case b.sym.Source == FromEhFrame:
 		return depth >= 0

@@ -290,3 +290,46 @@ func TestRecover(t *testing.T) {
 	}
 	t.Logf("%d places to resume", pads)
 }
+
+// TestLabelsOfParts: labels of an interpreter lead into a part that the compiler split off, whose name is lost. Its frame description
+// begins with a frame, which those of functions do not.
+func TestLabelsOfParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, args string }{
+		{"gcc", "-O2 -fPIC"},
+		{"gcc", "-O2 -fPIC -s"},
+		{"gcc", "-O2 -fPIC -fno-omit-frame-pointer -s"},
+		{"aarch64-linux-gnu-gcc", "-O2 -fPIC -s"},
+	} {
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			im := compile(t, c.name, c.args, "parts.c")
+			parts := 0
+			for i := range im.Symbols() {
+				if im.isPart(&im.Symbols()[i]) {
+					parts++
+				}
+			}
+			if parts == 0 && !strings.Contains(c.name, "aarch64") {
+				t.Fatal("the compiler split nothing off")
+			}
+			if parts > 1 {
+				t.Errorf("%d symbols are parts, want 1", parts)
+			}
+			p := procNamed(t, im, "split")
+			jumps, edges := indirect(p)
+			rare := 0 // cases in the part
+			for _, c := range p.Calls {
+				if j := im.Find(c.To); c.Tail && c.Cond && j >= 0 && im.isPart(&im.Symbols()[j]) {
+					rare++
+				}
+			}
+			if !p.Complete || jumps == 0 || edges+rare != 7*jumps || rare != 2*parts*jumps {
+				t.Errorf("complete %v (%s), %d edges of %d indirect jumps, and %d cases in the part; want 7 of each, 2 of them in the part", p.Complete, p.Why, edges, jumps, rare)
+			}
+			last := procNamed(t, im, "last")
+			if _, edges := indirect(last); edges != 0 || !last.Complete {
+				t.Errorf("last: complete %v (%s), %d edges of a table of functions", last.Complete, last.Why, edges)
+			}
+		})
+	}
+}

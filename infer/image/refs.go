@@ -401,3 +401,13 @@ func (c *codeRefs) scanARM(im *Image, i int, s *Symbol, code []byte) {
 func isColdPart(name string) bool {
 	return strings.HasSuffix(name, ".cold") || strings.Contains(name, ".cold.") || strings.Contains(name, ".__part.")
 }
+
+// isPart reports whether s is such a part: by its name or, where names are lost, by its frame description, which begins with the frame
+// that the other part has made. Of a part that has none by then nothing tells.
+func (im *Image) isPart(s *Symbol) bool {
+	if s.Source != FromEhFrame {
+		return isColdPart(s.Name)
+	}
+	e := im.unwindEntry(s.Addr)
+	return e != nil && e.lo == s.Addr && e.framed(im.dwarfRegisters())
+}

@@ -180,6 +180,16 @@ func (e *unwindEntry) returnAt(a Addr) (StackPlace, bool) {
 	return StackPlace{Frame: rule.reg == x86Registers.fp, Off: rule.off + rule.ra.off}, true
 }
 
+// framed reports whether the code of e is entered with a frame: not by a call, then.
+func (e *unwindEntry) framed(regs *dwarfRegisters) bool {
+	rule, ok := e.ruleAt(regs, e.lo)
+	called := cfaRule{reg: regs.sp, ra: rule.ra}
+	if !regs.link {
+		called.off = -rule.ra.off // the return address is what the stack pointer points at
+	}
+	return ok && !rule.computed && (rule.reg != called.reg || rule.off != called.off)
+}
+
 // ruleAt returns the rule that holds at a, if it says where the return address is.
 func (e *unwindEntry) ruleAt(regs *dwarfRegisters, a Addr) (cfaRule, bool) {
 	if e.cie.opaque {
