@@ -18,7 +18,7 @@ time, so that fewer pages are read before it is up; --startup=200ms takes in wha
 The recordings must have seen processes begin: ` + "`backfeed record -- CMD`" + ` and ` + "`perf record -- CMD`" + ` do, -p and
 -a of backfeed do not. One start has few samples, so record many: CMD may be a loop of a shell, and
 recordings add up. Each SRC is one way to start: what runs in the same of them lies together. Page faults
-that perf recorded beside a timer (-e cpu-clock -F max -e page-faults -c 1) show code that no timer sees;
+that perf recorded beside a timer (-F max -e cpu-clock -e page-faults/period=1/) show code that no timer sees;
 the counts are then best taken from the timer, with --event cpu-clock.`
 
 // startup defines the flag that asks for an order by what runs first. It is 0 if

@@ -205,11 +205,11 @@ func (a *attr) event(name string) sample.Event {
 	return ev
 }
 
-// plainName leaves out of an event's name which levels of privilege it was
-// counted at: what was not user mode is among the losses anyway. Modifiers that
+// plainName leaves out of an event's name how it was sampled, as the period has that, and which levels of
+// privilege it was counted at: what was not user mode is among the losses anyway. Modifiers that
 // change where samples fall, as p does, stay.
 func plainName(name string) string {
-	name = strings.TrimRight(name, ", ") // perf 6.1 leaves these behind
+	name = sample.UnsampledEvent(strings.TrimRight(name, ", ")) // perf 6.1 leaves these behind
 	i := max(strings.LastIndexByte(name, ':'), strings.LastIndexByte(name, '/'))
 	if i <= 0 || strings.Trim(name[i+1:], "ukhGHIpPSDWeb") != "" {
 		return name
@@ -278,11 +278,7 @@ func (a *attr) unit(name string) string {
 	case typeTracepoint, typeHWCache, typeBreakpoint:
 		return "events"
 	}
-	name = strings.ToLower(name)
-	if _, after, ok := strings.Cut(name, "/"); ok { // "cpu_core/cycles/u"
-		name, _, _ = strings.Cut(after, "/")
-	}
-	name, _, _ = strings.Cut(name, ":")
+	name = strings.ToLower(sample.BareEvent(name))
 	switch {
 	case name == "cycles", name == "cpu-cycles", name == "cpu_cycles", strings.HasPrefix(name, "cpu_clk_unhalted.thread"):
 		return "cycles"

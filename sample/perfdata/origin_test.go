@@ -64,3 +64,20 @@ func TestOrigin(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainName: what perf calls an event tells which it is, at no level of privilege and at no rate.
+func TestPlainName(t *testing.T) {
+	for name, want := range map[string]string{
+		"cycles:u": "cycles", "cycles:upp": "cycles:pp", "cpu_core/cycles/u": "cpu_core/cycles/", "cycles, ": "cycles",
+		"page-faults/period=1/": "page-faults", "cpu-clock/freq=997/u": "cpu-clock", "cycles/freq=99,call-graph=fp/ppu": "cycles:pp",
+		"cpu/cycles,period=1000/uk": "cpu/cycles/", "sched:sched_switch": "sched:sched_switch",
+	} {
+		if got := plainName(name); got != want {
+			t.Errorf("plainName(%q) = %q, want %q", name, got, want)
+		}
+	}
+	a := &attr{typ: typeSoftware, config: swCPUClock, period: 1000, flags: 0}
+	if ev := a.event("cpu-clock/period=1000/u"); ev.Name != "cpu-clock" || ev.Unit != "ns" || ev.Period != 1000 || !ev.OfTimer() {
+		t.Errorf("%+v", ev)
+	}
+}
