@@ -96,7 +96,11 @@ func (b *Bucket) CompactAs(by time.Time, how Compaction) (merged int, err error)
 			return err
 		})
 		if err == nil {
-			err = b.again(func() error { return b.fold(name, by, &how) })
+			err = b.again(func() error {
+				n, err := b.fold(name, by, &how)
+				merged += n
+				return err
+			})
 		}
 		if err != nil {
 			return merged, b.blame(err)
@@ -430,48 +434,55 @@ func (b *Bucket) commit(day, mine string, op func(*daylist) error) error {
 	return blame(fmt.Errorf("%s%s: %w after %d tries", daysDir, day, s3.ErrChanged, commitTries))
 }
 
-// fold merges what the list of a day has: groups, their pieces, and the lists of what is gone.
-func (b *Bucket) fold(day string, by time.Time, how *Compaction) error {
+// fold merges what the list of a day has: groups, of which it returns how many became one with others, their pieces,
+// and the lists of what is gone.
+func (b *Bucket) fold(day string, by time.Time, how *Compaction) (merged int, err error) {
 	l, _, err := b.daylist(day)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if regroup(l, by, how) {
-		if err := b.commit(day, "", func(l *daylist) error { regroup(l, by, how); return nil }); err != nil {
-			return err
+	if changed, _ := regroup(l, by, how); changed {
+		err := b.commit(day, "", func(l *daylist) error { _, merged = regroup(l, by, how); return nil })
+		if err != nil {
+			return 0, err
 		}
 		if l, _, err = b.daylist(day); err != nil {
-			return err
+			return merged, err
 		}
 	}
 	for _, g := range l.groups {
 		for _, in := range g.work(how) {
 			if err := b.foldPieces(day, g, in); err != nil {
-				return err
+				return merged, err
 			}
 		}
 	}
 	if how.Shard == 0 {
-		return b.foldGone(day, l)
+		return merged, b.foldGone(day, l)
 	}
-	return nil
+	return merged, nil
 }
 
-// regroup makes of groups that are to be one, one, and reports whether there were any.
-// Pieces stay what they are, and add up.
-func regroup(l *daylist, by time.Time, how *Compaction) bool {
-	changed := false
-	old := l.groups
+// regroup makes of groups that are to be one, one. It reports whether any has another epoch or other labels now, and
+// returns how many are one with others. Pieces stay what they are, and add up.
+func regroup(l *daylist, by time.Time, how *Compaction) (changed bool, merged int) {
+	old, of := l.groups, map[string]int{}
 	l.groups = nil
 	for _, g := range old {
 		e, labels := how.epoch(g.epoch, by), how.labels(g.labels)
 		changed = changed || e != g.epoch || len(labels) != len(g.labels)
 		l.group(e, labels).add(g)
+		of[fmt.Sprint(e, labelKey(labels))]++
 	}
-	return changed
+	for _, n := range of {
+		if n > 1 {
+			merged += n
+		}
+	}
+	return changed, merged
 }
 
 // work returns which pieces of a group a job merges.

@@ -176,8 +176,15 @@ func TestBucketIsDir(t *testing.T) {
 		if err != nil || stats.Samples != of.Samples || stats.Images != of.Images || stats.Epochs != of.Epochs {
 			t.Errorf("stats %+v, the directory has %+v: %v", stats, of, err)
 		}
-		compact(time.Time{}, Compaction{Into: 24 * time.Hour, Forget: []string{"role"}})
-		compact(time.Time{}, Compaction{})
+		// Of segments that were merged already, those that become one with others count as merged, too, once.
+		for _, tt := range []struct {
+			how    Compaction
+			merged int
+		}{{Compaction{Into: 24 * time.Hour, Forget: []string{"role"}}, 6}, {Compaction{Into: 24 * time.Hour, Forget: []string{"role"}}, 0}, {Compaction{}, 0}} {
+			if n, err := b.CompactAs(time.Time{}, tt.how); err != nil || n != tt.merged {
+				t.Errorf("seed %d: %+v merged %d segments, %v; want %d", seed, tt.how, n, err, tt.merged)
+			}
+		}
 		want, _ := d.Read(Query{})
 		if got, err := b.Read(Query{From: hour.From()}); err != nil || !bytes.Equal(got.Encode(), want.Encode()) {
 			t.Errorf("seed %d: merged into a day: not the same: %v", seed, err)
