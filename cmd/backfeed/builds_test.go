@@ -213,7 +213,7 @@ func TestBuildsCargo(t *testing.T) {
 	testtool.Need(t, "cargo", "rustc")
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"Cargo.toml":      "[workspace]\nmembers = [\"app\", \"lib\"]\nresolver = \"2\"\n[profile.release]\ndebug = 1\n",
+		"Cargo.toml":      "[workspace]\nmembers = [\"app\", \"lib\"]\nresolver = \"2\"\n",
 		"app/Cargo.toml":  "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nlib = { path = \"../lib\" }\n",
 		"app/src/main.rs": "fn main() {\n    println!(\"{}\", lib::hot(std::env::args().count() as u64));\n}\n",
 		"lib/Cargo.toml":  "[package]\nname = \"lib\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
@@ -239,14 +239,18 @@ func TestBuildsCargo(t *testing.T) {
 		return string(out)
 	}
 	const use = "-Zprofile-sample-use="
-	if log := build(); strings.Contains(log, use) || !strings.Contains(log, "Running `") {
+	log := build()
+	if strings.Contains(log, use) || !strings.Contains(log, "Running `") {
 		t.Errorf("without a profile:\n%s", log)
+	}
+	if !strings.Contains(log, "debuginfo=1") && !strings.Contains(log, "debuginfo=limited") || strings.Contains(log, "strip=") {
+		t.Errorf("what a manifest that says nothing of it is built with has no lines for the next recording:\n%s", log)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "prof"), 0o755); err != nil { // the first build has no such directory
 		t.Fatal(err)
 	}
 	testtool.Write(t, dir, "prof/app.prof", []byte("hot:6000:10\n 1: 10\n 2: 3000\n 3: 3000\n 4: 400\n"))
-	log := build()
+	log = build()
 	if n := strings.Count(log, use+dir+"/prof/app.prof"); n < 2 || !strings.Contains(log, "lib/src/lib.rs:5:5 sample-profile (success)") {
 		t.Errorf("%d crates were compiled with the profile:\n%s", n, log)
 	}
