@@ -183,6 +183,7 @@ type copyOf struct {
 	at     map[position]map[image.Addr]float64  // executions of the blocks of code that have the line
 	does   map[position]map[image.Addr]bool     // blocks in which an instruction of the line does more than fetch a value
 	acts   map[position]map[image.Addr]bool     // blocks in which an instruction of the line does more than go on elsewhere
+	stays  map[position]map[image.Addr]bool     // blocks in which an instruction of the line stores or calls
 	chosen map[position]map[image.Addr]float64  // executions of the blocks in which an instruction of the line chooses
 	holds  map[image.Addr]map[position]bool     // places that blocks have
 	discs  map[position]map[image.Addr][]uint32 // the discriminators that the line has in these blocks
@@ -220,7 +221,7 @@ func (c caller) told(site position) bool {
 }
 
 func newCopy() *copyOf {
-	return &copyOf{at: map[position]map[image.Addr]float64{}, does: map[position]map[image.Addr]bool{}, acts: map[position]map[image.Addr]bool{}, chosen: map[position]map[image.Addr]float64{},
+	return &copyOf{at: map[position]map[image.Addr]float64{}, does: map[position]map[image.Addr]bool{}, stays: map[position]map[image.Addr]bool{}, acts: map[position]map[image.Addr]bool{}, chosen: map[position]map[image.Addr]float64{},
 		discs: map[position]map[image.Addr][]uint32{}, holds: map[image.Addr]map[position]bool{}, paths: map[position][]int{}, calls: map[position]map[string]float64{}, sites: map[sourceLine]bool{}, made: map[madeCall]float64{}, enters: -1}
 }
 
@@ -390,7 +391,7 @@ func (a *archive) proc(v *view, r *infer.Result) {
 	}
 	object, piece := stem(unit.Name), withoutCold(r.Proc.Name)
 	for i, e := range r.Proc.Edges {
-		if i < len(r.Edge) && r.Edge[i].N > 0 {
+		if i < len(r.Edge) && r.Edge[i].N > 0 && e.Kind != image.Indirect { // notes do not say where computed gotos lead
 			to := r.Proc.Blocks[e.To].Start
 			a.from[to] = append(a.from[to], inflow{r.Proc.Blocks[e.From].Start, r.Edge[i].N})
 		}
@@ -423,7 +424,7 @@ func (a *archive) proc(v *view, r *infer.Result) {
 				a.skip(SkipNoInstLine, r.Block[i].N)
 				continue
 			}
-			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, sampled, fetches(v.code, in), goesOn(r.Proc, in)) && !a.braces(object, frames[0]) {
+			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, sampled, fetches(v.code, in), goesOn(r.Proc, in), stays(in)) && !a.braces(object, frames[0]) {
 				a.skip(SkipNoNotes, r.Block[i].N)
 			}
 		}
@@ -476,6 +477,10 @@ func fetches(c code, in image.Inst) bool {
 	return false
 }
 
+// stays reports whether an instruction has to be where its line is executed: what it stores or calls is seen by others. Values are
+// computed before, if several lines need them, in a block by the line of one of them.
+func stays(in image.Inst) bool { return in.Class&(image.Store|image.DirCall|image.IndCall) != 0 }
+
 // goesOn reports whether an instruction of a procedure does nothing but have control go on elsewhere in it.
 func goesOn(p *image.Proc, in image.Inst) bool {
 	return in.Class&image.Jump != 0 && p.Addr <= in.Target && in.Target < p.Addr+image.Addr(p.Size)
@@ -483,7 +488,7 @@ func goesOn(p *image.Proc, in image.Inst) bool {
 
 // inst adds that an instruction of a block of an object's code ran n times, whether that block has samples, and whether the instruction does no
 // more than fetch a value, or than go on elsewhere.
-func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, sampled, fetches, goesOn bool) bool {
+func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, sampled, fetches, goesOn, stays bool) bool {
 	at, of := a.copiesOf(object, piece, frames)
 	for _, c := range of {
 		if !goesOn {
@@ -498,6 +503,9 @@ func (a *archive) inst(object, piece string, frames []image.Frame, block image.A
 		c.sampled = c.sampled || sampled
 		if !fetches {
 			mark(c.does, at, block)
+		}
+		if stays {
+			mark(c.stays, at, block)
 		}
 	}
 	return len(of) > 0
@@ -539,18 +547,22 @@ func (of *copyOf) discerns() bool {
 	return false
 }
 
-// byDiscriminator returns the counts of some blocks of a place by its discriminators, in their order: of each, the largest.
-func (of *copyOf) byDiscriminator(at position, some []image.Addr, counts []float64) (by []float64) {
+// byDiscriminator returns the counts of some blocks of a place by its discriminators, in their order: of each, the largest. Where all have the same, it
+// is the counts as they are, without discriminators.
+func (of *copyOf) byDiscriminator(at position, some []image.Addr, counts []float64) (by []float64, discs []uint32) {
 	most := map[uint32]float64{}
 	for i, k := range some {
 		for _, d := range of.discs[at][k] {
 			most[d] = max(most[d], counts[i])
 		}
 	}
-	for _, d := range sortedKeys(most, cmp.Compare) {
-		by = append(by, most[d])
+	if len(most) < 2 {
+		return counts, nil
 	}
-	return by
+	for _, d := range sortedKeys(most, cmp.Compare) {
+		by, discs = append(by, most[d]), append(discs, d)
+	}
+	return by, discs
 }
 
 // mark adds a block to those of a place.
@@ -771,8 +783,12 @@ func (c *chart) edges() []infer.GraphEdge {
 	for i, a := range c.fn.Arcs {
 		edges[i] = infer.GraphEdge{From: a.From, To: a.To, Unlikely: a.MayEnd() && len(outs[a.From]) > 1}
 	}
-	wrote := map[sourceLine]bool{}
+	wrote, called := map[sourceLine]bool{}, map[sourceLine]bool{}
 	for _, of := range c.copies {
+		for at := range of.calls {
+			called[at.line] = true
+		}
+		maps.Copy(called, of.sites)
 		for at, blocks := range of.at {
 			for k := range blocks { // a choice is in place of some lines
 				_, chosen := of.chosen[at][k]
@@ -786,6 +802,12 @@ func (c *chart) edges() []infer.GraphEdge {
 		lines[l.block] = true
 		code[l.block] = code[l.block] || wrote[l.line]
 	}
+	gone := make([]bool, c.fn.Blocks) // their call is not in the code
+	for line, blocks := range c.calls {
+		for _, b := range blocks {
+			gone[b] = !called[line]
+		}
+	}
 	for _, sides := range outs {
 		sides = slices.DeleteFunc(sides, func(i int) bool { return c.fn.Arcs[i].Flags&gcov.Fake != 0 })
 		if len(sides) != 2 {
@@ -797,7 +819,7 @@ func (c *chart) edges() []infer.GraphEdge {
 			case ins[b] > 1:
 			case k == 1 && !lines[b] && ins[other] > 1:
 				edges[i].Share = emptySide
-			case lines[b] && !code[b] && code[other]:
+			case lines[b] && !code[b] && code[other], gone[b] && !gone[other]:
 				edges[i].Share = absentSide
 			}
 		}
@@ -854,7 +876,7 @@ const assignments, sharedWeight = 4, 0.8
 // fit returns the executions of all arcs by one copy, nil if it did not run, and how often it was entered, if lines say so.
 func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, cold float64) (arcs []float64, entered float64, ok bool) {
 	seen := map[int][]float64{} // by block: what lines say that it has alone
-	counts := map[position][]float64{}
+	counts, discs := map[position][]float64{}, map[position][]uint32{}
 	of, blocks := c.placed(of)
 	discerns := of.discerns()
 	most := 0.0
@@ -870,10 +892,10 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, co
 		var some []image.Addr
 		for _, k := range sortedKeys(of.at[at], cmp.Compare) {
 			most = max(most, of.at[at][k])
-			if len(blocks[at]) == 1 && !of.acts[at][k] && c.branches(blocks[at][0]) {
+			if !of.acts[at][k] && (len(of.holds[k]) > 1 || len(blocks[at]) == 1 && c.branches(blocks[at][0])) {
 				continue
 			}
-			if _, chosen := of.chosen[at][k]; len(blocks[at]) == 1 && (chosen || len(of.does[at]) > 0 && !of.does[at][k]) {
+			if _, chosen := of.chosen[at][k]; len(blocks[at]) == 1 && (chosen || len(of.does[at]) > 0 && !of.does[at][k] || len(of.stays[at]) > 0 && !of.stays[at][k] && c.before(of, blocks, at, k)) {
 				continue
 			}
 			counts[at] = append(counts[at], of.at[at][k])
@@ -886,7 +908,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, co
 			}
 		}
 		if len(blocks[at]) > 1 && discerns {
-			counts[at] = of.byDiscriminator(at, some, counts[at])
+			counts[at], discs[at] = of.byDiscriminator(at, some, counts[at])
 			blocks[at] = slices.Clone(blocks[at])
 			slices.SortStableFunc(blocks[at], func(a, b int) int { return cmp.Compare(c.discs[a], c.discs[b]) })
 		}
@@ -932,7 +954,7 @@ func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, co
 		for _, at := range shared {
 			bs, how := blocks[at], nearest
 			if costs := len(bs) * len(counts[at]); costs <= left {
-				left, how = left-costs, assign
+				left, how = left-costs, c.assignBy(discs[at])
 			}
 			for i, k := range how(bs, n, counts[at], most/1000) {
 				if k >= 0 && (counts[at][k] >= of.choices(at) || c.branches(bs[i])) {
@@ -982,12 +1004,7 @@ func (c *chart) leadTo(some []int) []bool {
 		return nil
 	}
 	if c.ins == nil {
-		c.ins = make([][]int, c.fn.Blocks)
-		for _, a := range c.fn.Arcs {
-			if a.Flags&gcov.Fake == 0 {
-				c.ins[a.To] = append(c.ins[a.To], a.From)
-			}
-		}
+		c.ins = c.inflows()
 	}
 	leads := make([]bool, c.fn.Blocks)
 	next := slices.Clone(some)
@@ -1000,6 +1017,36 @@ func (c *chart) leadTo(some []int) []bool {
 		next = append(next, c.ins[b]...)
 	}
 	return leads
+}
+
+// before reports whether a block of code is of what is before a side of a branch, which is the only block of a place: it has lines of
+// the block that control comes to that from.
+func (c *chart) before(of *copyOf, blocks map[position][]int, at position, block image.Addr) bool {
+	if c.ins == nil {
+		c.ins = c.inflows()
+	}
+	for _, b := range c.ins[blocks[at][0]] {
+		if !c.branches(b) {
+			continue
+		}
+		for p := range of.holds[block] {
+			if p != at && len(blocks[p]) == 1 && blocks[p][0] == b {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inflows returns by block what control comes to it from.
+func (c *chart) inflows() [][]int {
+	ins := make([][]int, c.fn.Blocks)
+	for _, a := range c.fn.Arcs {
+		if a.Flags&gcov.Fake == 0 {
+			ins[a.To] = append(ins[a.To], a.From)
+		}
+	}
+	return ins
 }
 
 // branches reports whether a block has several sides. What was decided on the way to it, gcc does not test again there: it has that path go
@@ -1062,24 +1109,45 @@ func median(n []float64) float64 {
 	return n[(len(n)-1)/2]
 }
 
-// outOfOrder is what it costs to assign the first block to the last code, as a logarithm of executions. mostCosts is how many costs of
+// outOfOrder is what it costs to assign the first block to the last code, as a logarithm of executions; otherNumber what it costs that
+// the discriminator of code is 2.7 times that of the block, or the other way round. The first ones of a line are the same in notes and code; later, those of
+// notes are smaller, as there is none for a branch that gcc left out before it made notes. mostCosts is how many costs of
 // assignments are looked at in one function: beyond them, as where a macro puts thousands of blocks on a line, each block takes the count
 // next to its own.
-const outOfOrder, mostCosts = 0.3, 1 << 18
+const outOfOrder, otherNumber, mostCosts = 0.3, 3, 1 << 18
 
 // assign returns for each of the blocks that share a line which of its counts is its own: each count is that of a block, if there are enough,
 // and each block has one of its own, if there are. Of all ways to do so, it is that by which executions n of blocks change
 // least, by their logarithms; the orders of both tell where those do not. It is -1 where there are too few: what follows a condition on
 // its own line, as if (x) f(x), would be said to run each time.
 func assign(bs []int, n, counts []float64, small float64) []int {
+	return assigned(bs, n, counts, small, func(i, k int) float64 {
+		return outOfOrder * math.Abs((float64(i)+0.5)/float64(len(bs))-(float64(k)+0.5)/float64(len(counts)))
+	})
+}
+
+// assigned is assign where besides it costs so much that block i has count k.
+func assigned(bs []int, n, counts []float64, small float64, besides func(i, k int) float64) []int {
 	cost := make([][]float64, len(bs))
 	for i, b := range bs {
 		cost[i] = make([]float64, len(counts))
 		for k, v := range counts {
-			cost[i][k] = apart(v, n[b], small) + outOfOrder*math.Abs((float64(i)+0.5)/float64(len(bs))-(float64(k)+0.5)/float64(len(counts)))
+			cost[i][k] = apart(v, n[b], small) + besides(i, k)
 		}
 	}
 	return matching(cost)
+}
+
+// assignBy is assign of counts that have discriminators: these tell more than orders do.
+func (c *chart) assignBy(discs []uint32) func(bs []int, n, counts []float64, small float64) []int {
+	if discs == nil {
+		return assign
+	}
+	return func(bs []int, n, counts []float64, small float64) []int {
+		return assigned(bs, n, counts, small, func(i, k int) float64 {
+			return otherNumber * math.Abs(math.Log((float64(discs[k])+1)/(float64(c.discs[bs[i]])+1)))
+		})
+	}
 }
 
 // nearest returns for each block which of the counts is next to its executions.

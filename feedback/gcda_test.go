@@ -238,6 +238,37 @@ func TestGCDA(t *testing.T) {
 			notes: []string{"func f 8\n0>2 2>3 2>4 3>5 4>6 5>7 6>1 7>1\n2: 11\n4: 14\n5: 13\n6: 15\n7: 16"}, want: []string{"100 10 90 10 90 10 90 10"},
 		},
 		{
+			name:  "the number of a discriminator says more than its rank, where the code has nothing of some blocks",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x60\nf:11.2\nblock x40\nf:11.3\nblock x100\nf:12",
+			notes: []string{"func f 9\n0>2 2>3 2>4 2>5 2>6 2>7 3>8 4>8 5>8 6>8 7>8 8>1\n2: 11\n3: 11\n4: 11\n5: 11\n6: 11\n7: 11\n8: 12"},
+			want:  []string{"100 0 60 40 0 0 0 60 40 0 0 100"},
+		},
+		{
+			name:  "code without discriminators is not of one block for that, where other lines have some",
+			text:  "proc f@10 x100\nblock x100\nf:10\nblock x100\nf:11\nblock x5\nf:11\nblock x95\nf:11\nblock x100\nf:12\nblock x40\nf:12.1\nblock x100\nf:13",
+			notes: []string{"func f 9\n0>2 2>3 3>4 3>5 4>6 5>6 6>7 6>8 7>8 8>1\n2: 10\n3: 11\n4: 11\n5: 11\n6: 12\n7: 12\n8: 13"}, want: []string{"100 100 5 95 5 95 40 60 40 100"},
+		},
+		{
+			name:  "what two sides need is computed before, by the line of one of them: that which stores tells",
+			text:  "proc f@10 x100\nblock x100\nf:11 compares\nf:12 computes\nblock x3\nf:12 stores\nblock x97\nf:13 stores\nblock x100\nf:14",
+			notes: []string{"func f 6\n0>2 2>3 2>4 3>5 4>5 5>1\n2: 11\n3: 12\n4: 13\n5: 14"}, want: []string{"100 3 97 3 97 100"},
+		},
+		{
+			name:  "a jump in a block of other lines says nothing of its own, as gcc takes it from one of those that go on there",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x2\nf:12 computes\nblock x100\nf:11 computes\nf:13 jumps\nblock x100\nf:14",
+			notes: []string{"func f 6\n0>2 2>3 2>5 3>4 4>5 5>1\n2: 11\n3: 12\n4: 13\n5: 14"}, want: []string{"100 2 98 2 2 100"},
+		},
+		{
+			name:  "what a computed goto leads to is no other line's",
+			text:  "proc f@10 x1\nblock x1\nf:10\nblock x100\nf:11\nblock x99\nf:13\nblock x1\nf:12\nedge 0>1 indirect x1\nedge 1>2 fallthrough x99\nedge 2>1 indirect x99\nedge 1>3 taken x1",
+			notes: []string{"func f 6\n0>2 2>1! 0>3! 3>4 3>5 4>1! 5>1\n2: 10\n3: 11\n4: 13\n5: 12"}, want: []string{"1 1 100 99 1 99 1"},
+		},
+		{
+			name:  "a side that calls, where the code has no call of its line, is the unlikely one, whatever else is left of the lines",
+			text:  "proc f@10 x100\nblock x100\nf:11\nblock x100\nf:13",
+			notes: []string{"func f 7\n0>2 2>3 2>4 3>5 3>1! 4>6 5>6 6>1\n2: 11\n3: 12\n4: 12\n5: 12\n6: 13"}, want: []string{"100 25 75 25 0 75 25 100"},
+		},
+		{
 			name:  "what is not a whole execution is no function that never runs",
 			text:  "proc f@10 x0.2\nblock x0.2\nf:11\nblock x0.2\nf:12\nproc g@20 x5\nblock x5\ng:21",
 			notes: []string{aLoop + "\nfunc g 3\n0>2 2>1\n2: 21"}, want: []string{"-", "5 5"},

@@ -99,7 +99,7 @@ func (of *copyOf) together() *copyOf {
 	}
 	for _, marks := range []struct {
 		from, to map[position]map[image.Addr]bool
-	}{{of.does, whole.does}, {of.acts, whole.acts}} {
+	}{{of.does, whole.does}, {of.acts, whole.acts}, {of.stays, whole.stays}} {
 		for at, blocks := range marks.from {
 			at.within = ""
 			if marks.to[at] == nil {

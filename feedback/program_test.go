@@ -19,8 +19,8 @@ import (
 //	proc NAME@LINE xN [FLAG]  a procedure with N entries, and its function
 //	block xN [CONFIDENCE] [ends]
 //	                          a block that ran N times; medium confidence; it ends in a call that does not return
-//	[LABEL=]FRAMES [sN] [compares] [chooses] [computes] [readsN] [writesN] [jumps] [call|tail TARGET xN [CONFIDENCE]]
-//	                          an instruction of 4 bytes with N samples: a comparison, a conditional move, an addition, or a jump, else a fetch;
+//	[LABEL=]FRAMES [sN] [compares] [chooses] [computes] [stores] [readsN] [writesN] [jumps] [call|tail TARGET xN [CONFIDENCE]]
+//	                          an instruction of 4 bytes with N samples: a comparison, a conditional move, an addition, a store, or a jump, else a fetch;
 //	                          it reads and writes general registers by number
 //	edge I>J KIND xN          between the last proc's blocks, counted from 0
 //
@@ -155,6 +155,8 @@ func (p *program) inst(f []string) error {
 			in.Class |= image.Compare
 		case w == "jumps": // within the procedure
 			in.Class, in.Target = in.Class|image.Jump, r.Proc.Addr
+		case w == "stores":
+			in.Class |= image.Store
 		case w == "chooses", w == "computes":
 			o := p.operands[p.next]
 			o.Op = map[string]image.Op{"chooses": image.OpSelect, "computes": image.OpALU}[w]
