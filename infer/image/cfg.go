@@ -200,6 +200,9 @@ func (b *builder) drain() {
 			b.straight(off)
 		}
 		b.resolveOpen()
+		if len(b.work)+len(b.open) == 0 {
+			b.widen()
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ type table struct {
 	kind    tableKind
 	targets []Addr // of a jumpTable: by address, each once; else those that are known
 	labels  bool   // its entries are addresses, and nothing bounds the index
+	bounded bool   // all that leads to the jump bounds the index, as far as that was decoded
+	after   int    // transfers that were found by then
 	to      Addr   // of a tailJump, if it is constant
 	slot    Addr   // that a tailJump goes through, if its content is constant
 	name    string
@@ -43,9 +45,31 @@ func (b *builder) resolveOpen() {
 	for _, i := range b.open {
 		t := &b.transfers[i]
 		t.table = b.resolve(t)
+		t.table.after = len(b.transfers)
 		b.leadTo(t.table)
 	}
 	b.open = b.open[:0]
+}
+
+// widen looks again at the jumps whose index was bounded by what led there when they were met, now that what they lead to is decoded, too:
+// in a loop that is a state machine it sets the next index, and before that only the first was known. More targets become leaders.
+func (b *builder) widen() {
+	fresh := false // b.slicer knows all transfers
+	for i := range b.transfers {
+		t := &b.transfers[i]
+		if t.table == nil || !t.table.bounded || t.table.after == len(b.transfers) {
+			continue
+		}
+		if !fresh {
+			b.slicer, b.depths, fresh = newSlicer(b), nil, true
+		}
+		t.table.after = len(b.transfers)
+		if wider := b.resolve(t); wider.kind == jumpTable && len(wider.targets) > len(t.table.targets) {
+			wider.after = len(b.transfers)
+			t.table = wider
+			b.leadTo(wider)
+		}
+	}
 }
 
 // leadTo makes the targets of a table leaders.
@@ -149,7 +173,7 @@ func (b *builder) resolve(t *transfer) *table {
 	b.slicer.steps = 0
 	var inside []Addr
 	var tails []*table
-	labels, unknown := true, false
+	labels, bounded, unknown := true, true, false
 	for _, v := range b.jumpTargets(t) {
 		targets, found := b.resolveValue(t, v)
 		if found.kind == unresolved {
@@ -158,6 +182,7 @@ func (b *builder) resolve(t *transfer) *table {
 		}
 		inside = append(inside, targets...)
 		labels = labels && found.labels
+		bounded = bounded && found.bounded
 		if found.kind == tailJump {
 			tails = append(tails, found)
 		}
@@ -169,7 +194,7 @@ func (b *builder) resolve(t *transfer) *table {
 		return &table{kind: unresolved}
 	case len(inside) > 0 && len(tails) == 0:
 		slices.Sort(inside)
-		return &table{kind: jumpTable, targets: slices.Compact(inside), labels: labels}
+		return &table{kind: jumpTable, targets: slices.Compact(inside), labels: labels, bounded: bounded}
 	case len(inside) > 0:
 		return &table{kind: unresolved}
 	case len(tails) == 0:
@@ -190,6 +215,7 @@ func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
 	constant := v.reg == noReg && v.from.reg == noReg
 	switch {
 	case v.isConst() && b.within(Addr(v.c)):
+		found.bounded = true
 		return []Addr{Addr(v.c)}, found
 	case v.isConst() && b.im.executable(Addr(v.c)):
 		return nil, &table{kind: tailJump, to: Addr(v.c), name: b.im.nameAt(Addr(v.c))}
@@ -202,7 +228,7 @@ func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
 		if sh, ok := b.shape(v); ok {
 			targets, bounded := b.readTable(sh, v)
 			if targets != nil {
-				found.labels = sh.size == 8 && !bounded
+				found.labels, found.bounded = sh.size == 8 && !bounded, bounded
 				return targets, found
 			}
 			if a, ok := b.im.entry(sh, 0); ok && b.within(a) {

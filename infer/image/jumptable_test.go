@@ -333,3 +333,27 @@ func TestLabelsOfParts(t *testing.T) {
 		})
 	}
 }
+
+// TestStates: the states of a machine are set by its own loop, after the jump by the first one was met. clang checks none of them.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, args string }{
+		{"clang-19", "-O2 -fPIC"},
+		{"clang-19", "-O2 -fno-pic -no-pie -Wl,-e,states"},
+		{"gcc", "-O2 -fPIC"},
+		{"gcc", "-O1 -fPIC"},
+	} {
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			p := procNamed(t, compile(t, c.name, c.args, "states.c"), "states")
+			jumps, edges := indirect(p)
+			if !p.Complete || jumps == 0 || edges < 7*jumps || edges > 8*jumps { // of the loop, and where there is no such state
+				t.Errorf("complete %v (%s), %d edges of %d indirect jumps, want 7 or 8 of each", p.Complete, p.Why, edges, jumps)
+			}
+			for i := range p.Blocks {
+				if i > 0 && len(p.Blocks[i].In) == 0 {
+					t.Errorf("nothing leads to block %#x", uint64(p.Blocks[i].Start))
+				}
+			}
+		})
+	}
+}
