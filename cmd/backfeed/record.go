@@ -68,7 +68,9 @@ given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own
 -a; ` + "`backfeed help recordings`" + ` says more. Without, a command has 8 frames by frame pointers.
 
 --off-cpu records where threads were off the processor too, for how long and why, with whole stacks, of a command,
-of processes or with -a: ` + "`backfeed prof --event off-cpu`" + ` shows it, and ` + "`--event wall`" + ` all time.
+of processes or with -a: ` + "`backfeed prof --event off-cpu`" + ` shows it, and ` + "`--event wall`" + ` all time. It takes some
+1us of each switch of threads on the machine, and 5us of up to 1000 stacks a second of each processor. Without a
+budget: what switches most would be left out by one. record says what it took; agent keeps --max-cpu.
 
 --copy-to and, with --store, --keep-images copy what was sampled, so that the recording can be used when its files
 were replaced; with --kernel, the kernel's code as it runs, too.

@@ -109,7 +109,7 @@ func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.
 		}
 	}
 	if opt.OffCPU {
-		l.tellOff(rec, n.Off)
+		l.tellOff(rec, n.Off, n.Events)
 	}
 	if n.Filtered > 0 {
 		l.Notify.Warn("the kernel samples all processes for this: of %d samples in user mode, %d in the kernel and %d idle, %d were of others than those asked for, and are left out",
@@ -141,7 +141,7 @@ func (l Live) tellTimers(hz int) {
 }
 
 // tellOff says how much time threads were off the processor, and what is not known of it.
-func (l Live) tellOff(rec *sample.Recording, n collect.OffCounters) {
+func (l Live) tellOff(rec *sample.Recording, n collect.OffCounters, sampled []collect.EventTime) {
 	by := map[string]uint64{}
 	var all, lost uint64
 	for _, c := range rec.Off {
@@ -158,6 +158,9 @@ func (l Live) tellOff(rec *sample.Recording, n collect.OffCounters) {
 	}
 	if n.Untimed == "" {
 		text += fmt.Sprintf("; the kernel's programs took %s of processor time at switches", report.Seconds(n.Took.Seconds()))
+		if len(sampled) > 0 && sampled[0].Running > 0 { // of all processors, while they were sampled
+			text += fmt.Sprintf(", %s of all there was", report.Percent(n.Took.Seconds()/sampled[0].Running.Seconds()))
+		}
 	} else {
 		text += "; what the kernel's programs took at switches is not known: " + n.Untimed
 	}

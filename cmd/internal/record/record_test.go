@@ -125,3 +125,27 @@ func TestBegan(t *testing.T) {
 		}
 	}
 }
+
+// TestTellOff: record says what recording waits took, and which share of the processors' time that is, where both are known.
+func TestTellOff(t *testing.T) {
+	var h heard
+	of := collect.OffCounters{Times: 10, Stacks: 10, Took: 30 * time.Millisecond}
+	sampled := []collect.EventTime{{Running: 2 * time.Second}}
+	untimed := of
+	untimed.Untimed = "no clock"
+	for _, tt := range []struct {
+		off     collect.OffCounters
+		sampled []collect.EventTime
+		want    string
+	}{
+		{of, sampled, "took 30 ms of processor time at switches, 1.5% of all there was; prof"},
+		{of, nil, "took 30 ms of processor time at switches; prof"},
+		{untimed, sampled, "at switches is not known: no clock; prof"},
+	} {
+		h.all = nil
+		Live{Notify: &h}.tellOff(&sample.Recording{}, tt.off, tt.sampled)
+		if !strings.Contains(strings.Join(h.all, "\n"), tt.want) {
+			t.Errorf("%+v: %q, want %q", tt.off, h.all, tt.want)
+		}
+	}
+}
