@@ -87,6 +87,7 @@ func (im *Image) Proc(i int) (*Proc, error) {
 	b := newBuilder(im, s, code, *st)
 	b.reach()
 	b.reachPoints()
+	b.resolveEntered()
 	// From here on, all that runs is decoded, if every indirect jump was resolved.
 	b.sweep()
 	b.resolveThreaded()

@@ -20,6 +20,8 @@ type table struct {
 	labels  bool   // its entries are addresses, and nothing bounds the index
 	bounded bool   // all that leads to the jump bounds the index, as far as that was decoded
 	after   int    // transfers that were found by then
+	read    bool   // of a jumpTable: all targets are read from data
+	entered bool   // other code leads to where what is jumped to comes from
 	to      Addr   // of a tailJump, if it is constant
 	slot    Addr   // that a tailJump goes through, if its content is constant
 	name    string
@@ -69,6 +71,27 @@ func (b *builder) widen() {
 			t.table = wider
 			b.leadTo(wider)
 		}
+	}
+}
+
+// resolveEntered looks once more at the jumps that are left where other code leads into the procedure, once all is decoded that
+// anything else leads to: what was reached from there first may follow the code that loads the address of a table. Tables that
+// are found lead to more.
+func (b *builder) resolveEntered() {
+	for found := true; found; {
+		found = false
+		b.slicer, b.depths = newSlicer(b), nil
+		for i := range b.transfers {
+			t := &b.transfers[i]
+			if t.table == nil || !t.table.entered || t.table.kind == jumpTable {
+				continue
+			}
+			if again := b.resolve(t); again.kind == jumpTable || again.kind == tailJump && t.table.kind == unresolved {
+				t.table, found = again, true
+				b.leadTo(again)
+			}
+		}
+		b.drain()
 	}
 }
 
@@ -170,7 +193,28 @@ func (b *builder) resolve(t *transfer) *table {
 	if b.im.toThunk(b.code[t.off:]) {
 		return &table{kind: tailJump} // with these, Linux is compiled without jump tables
 	}
+	s := b.slicer
+	s.entered = false
+	found := b.resolveBy(t)
+	if !s.entered || found.kind == jumpTable {
+		return found
+	}
+	// A part that the compiler split off jumps back into loops, with the address of a table in the register where the
+	// loop has it. What is read there leads into the procedure, or it is no table.
+	s.within = true
+	back := b.resolveBy(t)
+	s.within = false
+	if back.kind == jumpTable && back.read {
+		return back
+	}
+	found.entered = true
+	return found
+}
+
+// resolveBy is resolve by what the slicer holds to be so.
+func (b *builder) resolveBy(t *transfer) *table {
 	b.slicer.steps = 0
+	read := true
 	var inside []Addr
 	var tails []*table
 	labels, bounded, unknown := true, true, false
@@ -181,8 +225,7 @@ func (b *builder) resolve(t *transfer) *table {
 			continue
 		}
 		inside = append(inside, targets...)
-		labels = labels && found.labels
-		bounded = bounded && found.bounded
+		labels, read, bounded = labels && found.labels, read && found.read, bounded && found.bounded
 		if found.kind == tailJump {
 			tails = append(tails, found)
 		}
@@ -194,7 +237,7 @@ func (b *builder) resolve(t *transfer) *table {
 		return &table{kind: unresolved}
 	case len(inside) > 0 && len(tails) == 0:
 		slices.Sort(inside)
-		return &table{kind: jumpTable, targets: slices.Compact(inside), labels: labels, bounded: bounded}
+		return &table{kind: jumpTable, targets: slices.Compact(inside), labels: labels, bounded: bounded, read: read}
 	case len(inside) > 0:
 		return &table{kind: unresolved}
 	case len(tails) == 0:
@@ -228,7 +271,7 @@ func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
 		if sh, ok := b.shape(v); ok {
 			targets, bounded := b.readTable(sh, v)
 			if targets != nil {
-				found.labels, found.bounded = sh.size == 8 && !bounded, bounded
+				found.labels, found.bounded, found.read = sh.size == 8 && !bounded, bounded, true
 				return targets, found
 			}
 			if a, ok := b.im.entry(sh, 0); ok && b.within(a) {

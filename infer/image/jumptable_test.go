@@ -357,3 +357,56 @@ func TestStates(t *testing.T) {
 		})
 	}
 }
+
+// TestJumpsBack: what is rare is split off and jumps back into a loop, which has the addresses of its tables in registers: the loop's own
+// paths say what they hold. Neither table is found without the other's targets.
+func TestJumpsBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, args string }{
+		{"gcc", "-O2 -fPIC"},
+		{"gcc", "-O2 -fPIC -s"},
+		{"gcc", "-O3 -fPIC -fno-omit-frame-pointer -s"},
+		{"gcc", "-Os -fPIC -s"},
+	} {
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			im := compile(t, c.name, c.args, "back.c")
+			p := procNamed(t, im, "back")
+			if jumps, edges := indirect(p); !p.Complete || jumps != 2 || edges != 10 {
+				t.Errorf("complete %v (%s), %d edges of %d indirect jumps; want 10 of 2", p.Complete, p.Why, edges, jumps)
+			}
+			if strings.Contains(c.args, "-O2") && len(p.Entries) < 2 {
+				t.Error("nothing jumps back")
+			}
+		})
+	}
+}
+
+// TestStackMoves: moves of the stack and the frame pointer are of these two alone: the others of the same low bits are other registers.
+func TestStackMoves(t *testing.T) {
+	for code, want := range map[string]stackEffect{
+		"\x48\x89\xe5":         {frameFromSP, 0},  // mov %rsp,%rbp
+		"\x48\x8b\xec":         {frameFromSP, 0},  // the same
+		"\x48\x89\xec":         {spFromFrame, 0},  // mov %rbp,%rsp
+		"\x48\x8b\xe5":         {spFromFrame, 0},  // the same
+		"\x49\x89\xec":         {spStays, 0},      // mov %rbp,%r12
+		"\x4c\x89\xe5":         {spStays, 0},      // mov %r12,%rbp
+		"\x4c\x89\xed":         {spStays, 0},      // mov %r13,%rbp
+		"\x4d\x89\xec":         {spStays, 0},      // mov %r13,%r12
+		"\x4d\x8b\xe5":         {spStays, 0},      // mov %r13,%r12
+		"\x48\x8b\x6c\x24\x08": {spStays, 0},      // mov 8(%rsp),%rbp
+		"\x48\x8d\x64\x24\x10": {spMoves, 16},     // lea 16(%rsp),%rsp
+		"\x48\x8d\x6c\x24\x10": {frameFromSP, 16}, // lea 16(%rsp),%rbp
+		"\x5d":                 {spPopsFrame, 8},  // pop %rbp
+		"\x41\x5d":             {spMoves, 8},      // pop %r13
+		"\x41\x5c":             {spMoves, 8},      // pop %r12
+		"\x5c":                 {spLost, 0},       // pop %rsp
+		"\x48\x83\xec\x18":     {spMoves, -24},    // sub $24,%rsp
+		"\x49\x83\xec\x18":     {spStays, 0},      // sub $24,%r12
+	} {
+		var d x86
+		d.decode([]byte(code))
+		if got := d.stack(); got != want {
+			t.Errorf("% x: %+v, want %+v", code, got, want)
+		}
+	}
+}

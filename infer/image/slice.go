@@ -88,6 +88,9 @@ type slicer struct {
 	steps int
 	most  int64        // values of the narrowest types that an index came through, the widest of all paths
 	busy  map[int]bool // offsets of the instructions whose operands are being followed
+
+	entered bool // a value was followed to where other code leads, too
+	within  bool // what registers hold there is what they hold along the paths to it inside, or to where it leads
 }
 
 // maxSteps bounds the work for one question about an indirect jump.
@@ -203,8 +206,14 @@ func (s *slicer) values(r reg, off int, seen map[regAt]bool) []value {
 			return unknownValue(r, off)
 		}
 		steps, entry := s.before(off)
-		if entry {
+		if entry && off > 0 {
+			s.entered, entry = true, !s.within
+		}
+		switch {
+		case entry:
 			return unknownValue(r, off)
+		case len(steps) == 0:
+			return nil
 		}
 		if len(steps) > 1 {
 			return s.join(r, off, steps, seen)

@@ -432,9 +432,9 @@ func (d *x86) stack() stackEffect {
 		return stackEffect{spFromFrame, d.disp}
 	case op == 0x8d && d.regField() == rbp && d.index == noReg && d.base == rsp:
 		return stackEffect{frameFromSP, d.disp}
-	case op == 0x89 && d.modrm == 0xe5 || op == 0x8b && d.modrm == 0xec: // mov %rsp,%rbp
+	case !d.mem && (op == 0x89 && d.moves(rsp, rbp) || op == 0x8b && d.moves(rbp, rsp)): // mov %rsp,%rbp
 		return stackEffect{frameFromSP, 0}
-	case op == 0x89 && d.modrm == 0xec || op == 0x8b && d.modrm == 0xe5: // mov %rbp,%rsp
+	case !d.mem && (op == 0x89 && d.moves(rbp, rsp) || op == 0x8b && d.moves(rsp, rbp)): // mov %rbp,%rsp
 		return stackEffect{spFromFrame, 0}
 	}
 	e := d.effect(0, false)
@@ -443,3 +443,6 @@ func (d *x86) stack() stackEffect {
 	}
 	return stackEffect{}
 }
+
+// moves reports whether the two registers that a move names are these, the one in the field for registers first.
+func (d *x86) moves(r, rm reg) bool { return d.regField() == r && d.rmField() == rm }
