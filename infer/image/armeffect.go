@@ -222,8 +222,11 @@ func armOtherMemory(e *effect, w, rt, rn, rt2 uint32, vector bool, class Class) 
 		}
 	case w&0x3b200c00 == 0x38000400 || w&0x3b200c00 == 0x38000c00: // writeback
 		e.clob = 1 << rn
-		if class&Load != 0 && !vector {
-			e.clob |= armMask(rt)
+		if class&Load != 0 && !vector && rt != 31 {
+			e.what, e.dst, e.a, e.size, e.signed = doLoad, reg(rt), reg(rn), 1<<(w>>30), w>>22&3 >= 2
+			if w&0x800 != 0 { // before the load
+				e.c = signed(w>>12, 9)
+			}
 		}
 	case vector && class&Store != 0 && w&0x3b000000 == 0x39000000: // one vector register
 		e.what, e.size, e.a, e.c = doStore, 16, reg(rn), int64(w>>10&0xfff)<<(w>>30|w>>21&4)

@@ -88,6 +88,7 @@ func (im *Image) Proc(i int) (*Proc, error) {
 	b.reach()
 	b.reachPoints()
 	b.resolveEntered()
+	b.resolveStored()
 	// From here on, all that runs is decoded, if every indirect jump was resolved.
 	b.sweep()
 	b.resolveThreaded()

@@ -133,6 +133,68 @@ func (b *builder) resolveThreaded() {
 	}
 }
 
+// resolveStored takes the jumps that are left, through words of memory, for jumps to the labels that data holds: an interpreter may
+// keep in its program, in place of numbers of instructions, where each is executed, and then no code reads the table of labels.
+func (b *builder) resolveStored() {
+	if len(b.throughWords()) == 0 {
+		return
+	}
+	labels := b.im.labelsOf(b.sym)
+	if len(labels) < fewLabels {
+		return
+	}
+	all := &table{kind: jumpTable, targets: labels, labels: true}
+	b.leadTo(all)
+	b.drain()
+	left := b.throughWords()
+	if len(left)*len(labels) > mostWays {
+		return
+	}
+	for _, t := range left {
+		t.table = all
+	}
+}
+
+// throughWords returns the jumps that are left and go through words of memory, valid until more code is decoded.
+func (b *builder) throughWords() (left []*transfer) {
+	b.slicer, b.depths = newSlicer(b), nil
+	for i := range b.transfers {
+		if t := &b.transfers[i]; t.table != nil && t.table.kind == unresolved && b.throughWord(t) {
+			left = append(left, t)
+		}
+	}
+	return left
+}
+
+// fewLabels is how many labels are too few for an interpreter; of more than mostWays ways that its jumps may go in all, a graph is too large.
+const fewLabels, mostWays = 8, 100_000
+
+// throughWord reports whether all that t may jump to are words of memory, at no place that is known.
+func (b *builder) throughWord(t *transfer) bool {
+	s := b.slicer
+	s.steps = 0
+	if b.im.Arch == X86_64 {
+		d := &b.x86
+		d.decode(b.code[t.off:])
+		if d.mem {
+			return d.pfx&pfxSeg == 0 && d.base != noReg
+		}
+	}
+	values := b.jumpTargets(t)
+	for _, v := range values {
+		if v.load && v.size == 8 && v.from.reg != noReg {
+			continue
+		}
+		if !v.isReg() {
+			return false
+		}
+		if e := s.effect(v.at); e.what != doLoad || e.size != 8 || e.a == noReg {
+			return false
+		}
+	}
+	return len(values) > 0
+}
+
 // noteUnresolved notes the jumps that go nobody knows where.
 func (b *builder) noteUnresolved() {
 	for i := range b.transfers {

@@ -410,3 +410,24 @@ func TestStackMoves(t *testing.T) {
 		}
 	}
 }
+
+// TestStoredLabels: programs of an interpreter hold the labels that its jumps go to, whose table no code reads: they lead to all labels that data
+// holds. Of a table, all are.
+func TestStoredLabels(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, args string }{
+		{"gcc", "-O2 -fPIC"},
+		{"gcc", "-O2 -fPIC -s"},
+		{"gcc", "-O1 -fno-pie -s"},
+		{"clang-19", "-O2 -fPIC"},
+		{"aarch64-linux-gnu-gcc", "-O2 -fPIC -s"},
+	} {
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			im := compile(t, c.name, c.args, "threaded.c")
+			p := procNamed(t, im, "thread")
+			if jumps, edges := indirect(p); !p.Complete || jumps == 0 || edges != 9*jumps {
+				t.Errorf("complete %v (%s), %d edges of %d indirect jumps; want 9 of each", p.Complete, p.Why, edges, jumps)
+			}
+		})
+	}
+}

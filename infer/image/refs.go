@@ -15,7 +15,8 @@ type refs struct {
 	taken    []bool         // by symbol: its address is taken
 	exports  []bool         // by symbol: others can link with it
 	entries  map[int][]Addr // by symbol: where others jump to behind its start, by address
-	labels   map[int]bool   // symbols into whose middle data points
+	labels   map[int]bool   // symbols into whose middle data or code points
+	slots    map[int][]Addr // by symbol: words of data that point into its middle, by address
 	points   map[int][]Addr // by symbol: places behind its start whose address instructions compute, by address
 	data     []Addr         // addresses outside code that instructions compute, sorted
 	calls    []callRef      // by callee, then caller
@@ -54,6 +55,49 @@ func (im *Image) hasPoints() bool { return im.Go == "" }
 // labels that are values.
 func (im *Image) hasLabels(s *Symbol) bool { return im.references().labels[im.Find(s.Addr)] }
 
+// labelsOf returns the labels of a procedure that tables hold, and those of the same tables that lead into other parts of it, by
+// address. Fewer than fewLabels in a row are no table: those that OCaml keeps are where calls return to.
+func (im *Image) labelsOf(s *Symbol) []Addr {
+	var labels []Addr
+	var end Addr // of the last run
+	for _, at := range im.references().slots[im.Find(s.Addr)] {
+		if at < end {
+			continue
+		}
+		for im.isLabelAt(s, at-wordSize) {
+			at -= wordSize
+		}
+		var run []Addr
+		for end = at; im.isLabelAt(s, end); end += wordSize {
+			a, _ := im.pointer(end)
+			run = append(run, a)
+		}
+		if len(run) >= fewLabels {
+			labels = append(labels, run...)
+		}
+	}
+	return sortedSet(labels)
+}
+
+// wordSize is that of addresses, of both processors.
+const wordSize = 8
+
+// isLabelAt reports whether data at slot points into the middle of procedure s, or into another part of what may be one procedure with it.
+func (im *Image) isLabelAt(s *Symbol, slot Addr) bool {
+	a, ok := im.pointer(slot)
+	if !ok {
+		return false
+	}
+	j := im.Find(a)
+	if j < 0 {
+		return false
+	}
+	if t := &im.Symbols()[j]; t != s {
+		return im.isPart(t) || im.isPart(s) && t.Addr != a
+	}
+	return s.Addr != a || im.isPart(s)
+}
+
 // AddressTaken reports whether code or data of the image refers to the start of symbol i other
 // than by direct calls and jumps, and by what the dynamic linker looks up for calls alone: whether
 // the image can reach it as Calls do not show. See Exported, ImportsTaken for what others can. What resolvers of indirect functions
@@ -68,7 +112,7 @@ const scanPart = 4096
 
 func (im *Image) scan() *refs {
 	syms := im.Symbols()
-	r := &refs{taken: make([]bool, len(syms)), exports: make([]bool, len(syms)), entries: make(map[int][]Addr), labels: make(map[int]bool), points: make(map[int][]Addr)}
+	r := &refs{taken: make([]bool, len(syms)), exports: make([]bool, len(syms)), entries: make(map[int][]Addr), labels: make(map[int]bool), slots: make(map[int][]Addr), points: make(map[int][]Addr)}
 	for i := range syms {
 		if syms[i].Source == FromDynsym {
 			r.exports[i] = true
@@ -106,7 +150,7 @@ func (im *Image) scan() *refs {
 	}
 	slices.SortFunc(r.calls, func(a, b callRef) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from)) })
 	r.calls = slices.Clip(slices.Compact(r.calls))
-	for _, places := range []map[int][]Addr{r.entries, r.points} {
+	for _, places := range []map[int][]Addr{r.entries, r.points, r.slots} {
 		for j, as := range places {
 			places[j] = sortedSet(as)
 		}
@@ -203,7 +247,9 @@ func (im *Image) scanData(r *refs) {
 	starts := im.startArrays()
 	im.dataRefs(func(at, target Addr) {
 		if !calls[at] {
-			r.take(im, target)
+			if j := r.take(im, target); j >= 0 {
+				r.slots[j] = append(r.slots[j], at)
+			}
 		}
 		if within(starts, at) {
 			r.starts = append(r.starts, target)

@@ -319,7 +319,7 @@ func (s *slicer) loads(e effect, r reg, off int) []value {
 		bs = s.operand(e.b, off)
 	}
 	for i := range as {
-		if e.b != noReg || s.b.im.segment(Addr(as[i].c)) == nil { // else a table plus an index, added before
+		if e.b != noReg || as[i].load || s.b.im.segment(Addr(as[i].c)) == nil { // else a table plus an index, added before
 			as[i] = here(as[i], e.a, off)
 		}
 	}
