@@ -424,7 +424,7 @@ func (a *archive) proc(v *view, r *infer.Result) {
 				a.skip(SkipNoInstLine, r.Block[i].N)
 				continue
 			}
-			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, sampled, fetches(v.code, in), goesOn(r.Proc, in), stays(in)) && !a.braces(object, frames[0]) {
+			if !a.inst(object, piece, frames, b.Start, r.Block[i].N, sampled, deedOf(v.code, r.Proc, in)) && !a.braces(object, frames[0]) {
 				a.skip(SkipNoNotes, r.Block[i].N)
 			}
 		}
@@ -486,12 +486,18 @@ func goesOn(p *image.Proc, in image.Inst) bool {
 	return in.Class&image.Jump != 0 && p.Addr <= in.Target && in.Target < p.Addr+image.Addr(p.Size)
 }
 
-// inst adds that an instruction of a block of an object's code ran n times, whether that block has samples, and whether the instruction does no
-// more than fetch a value, or than go on elsewhere.
-func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, sampled, fetches, goesOn, stays bool) bool {
+// A deed is what an instruction does of its line: see fetches, stays and goesOn.
+type deed struct{ fetches, stays, goesOn bool }
+
+func deedOf(c code, p *image.Proc, in image.Inst) deed {
+	return deed{fetches: fetches(c, in), stays: stays(in), goesOn: goesOn(p, in)}
+}
+
+// inst adds that an instruction of a block of an object's code ran n times, whether that block has samples, and what the instruction does.
+func (a *archive) inst(object, piece string, frames []image.Frame, block image.Addr, n float64, sampled bool, d deed) bool {
 	at, of := a.copiesOf(object, piece, frames)
 	for _, c := range of {
-		if !goesOn {
+		if !d.goesOn {
 			mark(c.acts, at, block)
 		}
 		if c.at[at] == nil {
@@ -501,10 +507,10 @@ func (a *archive) inst(object, piece string, frames []image.Frame, block image.A
 		c.discerned(at, block, frames[0].Disc)
 		c.hold(at, block)
 		c.sampled = c.sampled || sampled
-		if !fetches {
+		if !d.fetches {
 			mark(c.does, at, block)
 		}
-		if stays {
+		if d.stays {
 			mark(c.stays, at, block)
 		}
 	}
@@ -868,372 +874,4 @@ func (of *copyOf) busiest() float64 {
 		}
 	}
 	return most
-}
-
-// assignments is how often blocks that share lines are assigned anew. sharedWeight is what such a one weighs.
-const assignments, sharedWeight = 4, 0.8
-
-// fit returns the executions of all arcs by one copy, nil if it did not run, and how often it was entered, if lines say so.
-func (c *chart) fit(g *infer.Graph, of *copyOf, from map[image.Addr][]inflow, cold float64) (arcs []float64, entered float64, ok bool) {
-	seen := map[int][]float64{} // by block: what lines say that it has alone
-	counts, discs := map[position][]float64{}, map[position][]uint32{}
-	of, blocks := c.placed(of)
-	discerns := of.discerns()
-	most := 0.0
-	for _, at := range sortedKeys(of.at, comparePositions) {
-		if len(blocks[at]) == 1 && of.replaced(at) {
-			continue
-		}
-		if of.enters >= 0 && c.opens(at, blocks[at]) {
-			seen[blocks[at][0]] = append(seen[blocks[at][0]], of.enters)
-			most = max(most, of.enters)
-			continue
-		}
-		var some []image.Addr
-		for _, k := range sortedKeys(of.at[at], cmp.Compare) {
-			most = max(most, of.at[at][k])
-			if !of.acts[at][k] && (len(of.holds[k]) > 1 || len(blocks[at]) == 1 && c.branches(blocks[at][0])) {
-				continue
-			}
-			if _, chosen := of.chosen[at][k]; len(blocks[at]) == 1 && (chosen || len(of.does[at]) > 0 && !of.does[at][k] || len(of.stays[at]) > 0 && !of.stays[at][k] && c.before(of, blocks, at, k)) {
-				continue
-			}
-			counts[at] = append(counts[at], of.at[at][k])
-			some = append(some, k)
-		}
-		if len(some) > 0 {
-			leads := c.leadTo(blocks[at])
-			for i, k := range some {
-				counts[at][i] = max(0, counts[at][i]-of.foreign(blocks, from, leads, k))
-			}
-		}
-		if len(blocks[at]) > 1 && discerns {
-			counts[at], discs[at] = of.byDiscriminator(at, some, counts[at])
-			blocks[at] = slices.Clone(blocks[at])
-			slices.SortStableFunc(blocks[at], func(a, b int) int { return cmp.Compare(c.discs[a], c.discs[b]) })
-		}
-		if bs := blocks[at]; len(bs) == 1 && len(counts[at]) > 0 {
-			seen[bs[0]] = append(seen[bs[0]], slices.Max(counts[at]))
-		}
-	}
-	for _, at := range sortedKeys(of.calls, comparePositions) {
-		calls := slices.DeleteFunc(slices.Clone(c.calls[at.line]), func(b int) bool { return !slices.Contains(blocks[at], b) })
-		if len(calls) == 0 { // what is called does not end the program
-			calls = blocks[at]
-		}
-		if n := of.callsOf(at); len(calls) == 1 {
-			seen[calls[0]] = append(seen[calls[0]], n)
-			most = max(most, n)
-		}
-	}
-	if most == 0 {
-		return nil, 0, true
-	}
-	if b := c.begins(func(b int) bool { return seen[b] != nil }); b >= 0 {
-		entered, ok = median(seen[b]), true
-	}
-	var sure []infer.Seen
-	for _, b := range sortedKeys(seen, cmp.Compare) {
-		sure = append(sure, infer.Seen{Block: b, N: median(seen[b]), Weight: 1})
-	}
-	var shared []position
-	for _, at := range sortedKeys(of.at, comparePositions) {
-		if len(counts[at]) > 0 && slices.ContainsFunc(blocks[at], func(b int) bool { return seen[b] == nil }) {
-			shared = append(shared, at)
-		}
-	}
-	f := g.Start()
-	f.Search(sure)
-	known := sure
-	for range assignments {
-		if len(shared) == 0 {
-			break
-		}
-		n := f.Blocks()
-		told, left := map[int][]float64{}, mostCosts
-		for _, at := range shared {
-			bs, how := blocks[at], nearest
-			if costs := len(bs) * len(counts[at]); costs <= left {
-				left, how = left-costs, c.assignBy(discs[at])
-			}
-			for i, k := range how(bs, n, counts[at], most/1000) {
-				if k >= 0 && (counts[at][k] >= of.choices(at) || c.branches(bs[i])) {
-					told[bs[i]] = append(told[bs[i]], counts[at][k])
-				}
-			}
-		}
-		known = slices.Clone(sure)
-		for _, b := range sortedKeys(told, cmp.Compare) {
-			if seen[b] == nil {
-				known = append(known, infer.Seen{Block: b, N: median(told[b]), Weight: sharedWeight})
-			}
-		}
-		f.Search(known)
-	}
-	f.Refine(known)
-	if c.computed() {
-		f.Never(known, cold)
-	}
-	return f.Edges(), entered, ok
-}
-
-// foreign returns how often control came to a block of code from what is of blocks of the graph that do not lead to where its line is: compilers
-// join equal code of several lines, by the line of one of them. Without leads, it is not known what does.
-func (of *copyOf) foreign(blocks map[position][]int, from map[image.Addr][]inflow, leads []bool, at image.Addr) (n float64) {
-	if leads == nil {
-		return 0
-	}
-	for _, in := range from[at] {
-		if in.block == at || len(of.holds[in.block]) == 0 {
-			continue
-		}
-		own := false
-		for p := range of.holds[in.block] {
-			own = own || len(blocks[p]) == 0 || slices.ContainsFunc(blocks[p], func(b int) bool { return leads[b] })
-		}
-		if !own {
-			n += in.n
-		}
-	}
-	return n
-}
-
-// leadTo returns which blocks control may come from to any of some, with these; nil of graphs too large for that.
-func (c *chart) leadTo(some []int) []bool {
-	if c.fn.Blocks > mostBlocks { // it is asked for each line
-		return nil
-	}
-	if c.ins == nil {
-		c.ins = c.inflows()
-	}
-	leads := make([]bool, c.fn.Blocks)
-	next := slices.Clone(some)
-	for len(next) > 0 {
-		b := next[len(next)-1]
-		if next = next[:len(next)-1]; leads[b] {
-			continue
-		}
-		leads[b] = true
-		next = append(next, c.ins[b]...)
-	}
-	return leads
-}
-
-// before reports whether a block of code is of what is before a side of a branch, which is the only block of a place: it has lines of
-// the block that control comes to that from.
-func (c *chart) before(of *copyOf, blocks map[position][]int, at position, block image.Addr) bool {
-	if c.ins == nil {
-		c.ins = c.inflows()
-	}
-	for _, b := range c.ins[blocks[at][0]] {
-		if !c.branches(b) {
-			continue
-		}
-		for p := range of.holds[block] {
-			if p != at && len(blocks[p]) == 1 && blocks[p][0] == b {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// inflows returns by block what control comes to it from.
-func (c *chart) inflows() [][]int {
-	ins := make([][]int, c.fn.Blocks)
-	for _, a := range c.fn.Arcs {
-		if a.Flags&gcov.Fake == 0 {
-			ins[a.To] = append(ins[a.To], a.From)
-		}
-	}
-	return ins
-}
-
-// branches reports whether a block has several sides. What was decided on the way to it, gcc does not test again there: it has that path go
-// round it, and the line may be left with what jumps there, where it was not decided, or is again.
-func (c *chart) branches(block int) bool {
-	sides := 0
-	for _, a := range c.fn.Arcs {
-		if a.From == block && a.Flags&gcov.Fake == 0 {
-			sides++
-		}
-	}
-	return sides > 1
-}
-
-// computed reports whether control comes to blocks by computed gotos, as in an interpreter. There, what never ran has to be told from what
-// hardly did: gcc has only code of no execution at all for cold (probably_never_executed in predict.cc), moves that away, and does not
-// join the ends of blocks across (try_crossjump_bb in cfgcleanup.cc). With a little in each handler, it joined their jumps. In
-// others, rare code is better off with its few executions: of zstd, samples took off 42 instead of 49 % of what counters do without.
-func (c *chart) computed() bool {
-	return slices.ContainsFunc(c.fn.Arcs, func(a gcov.Arc) bool { return a.From == gcov.Entry && a.Flags&gcov.Fake != 0 })
-}
-
-// opens reports whether a line is that on which the function begins, and of its first block alone. Instructions of it save registers, which is where these are
-// needed, and may never run.
-func (c *chart) opens(at position, blocks []int) bool {
-	return at.within == "" && len(blocks) == 1 && at.line == (sourceLine{filepath.Base(c.fn.Source), c.fn.StartLine}) &&
-		c.begins(func(b int) bool { return b == blocks[0] }) >= 0
-}
-
-// begins returns the first block which runs each time that the function is entered, and no other time, and is asked for; -1 if there is none.
-func (c *chart) begins(asked func(block int) bool) int {
-	outs, ins := make([][]int, c.fn.Blocks), make([]int, c.fn.Blocks)
-	for _, a := range c.fn.Arcs {
-		if a.Flags&gcov.Fake == 0 {
-			outs[a.From] = append(outs[a.From], a.To)
-			ins[a.To]++
-		}
-	}
-	b := gcov.Entry
-	for len(outs[b]) == 1 && ins[outs[b][0]] == 1 {
-		if b = outs[b][0]; asked(b) {
-			return b
-		}
-	}
-	return -1
-}
-
-func compareLines(a, b sourceLine) int {
-	return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
-}
-
-func comparePositions(a, b position) int {
-	return cmp.Or(compareLines(a.line, b.line), cmp.Compare(a.within, b.within))
-}
-
-// median sorts n, and returns the middle one, of two the smaller: where compilers join code of several lines, or compute values early, one line has
-// executions of others.
-func median(n []float64) float64 {
-	slices.Sort(n)
-	return n[(len(n)-1)/2]
-}
-
-// outOfOrder is what it costs to assign the first block to the last code, as a logarithm of executions; otherNumber what it costs that
-// the discriminator of code is 2.7 times that of the block, or the other way round. The first ones of a line are the same in notes and code; later, those of
-// notes are smaller, as there is none for a branch that gcc left out before it made notes. mostCosts is how many costs of
-// assignments are looked at in one function: beyond them, as where a macro puts thousands of blocks on a line, each block takes the count
-// next to its own.
-const outOfOrder, otherNumber, mostCosts = 0.3, 3, 1 << 18
-
-// assign returns for each of the blocks that share a line which of its counts is its own: each count is that of a block, if there are enough,
-// and each block has one of its own, if there are. Of all ways to do so, it is that by which executions n of blocks change
-// least, by their logarithms; the orders of both tell where those do not. It is -1 where there are too few: what follows a condition on
-// its own line, as if (x) f(x), would be said to run each time.
-func assign(bs []int, n, counts []float64, small float64) []int {
-	return assigned(bs, n, counts, small, func(i, k int) float64 {
-		return outOfOrder * math.Abs((float64(i)+0.5)/float64(len(bs))-(float64(k)+0.5)/float64(len(counts)))
-	})
-}
-
-// assigned is assign where besides it costs so much that block i has count k.
-func assigned(bs []int, n, counts []float64, small float64, besides func(i, k int) float64) []int {
-	cost := make([][]float64, len(bs))
-	for i, b := range bs {
-		cost[i] = make([]float64, len(counts))
-		for k, v := range counts {
-			cost[i][k] = apart(v, n[b], small) + besides(i, k)
-		}
-	}
-	return matching(cost)
-}
-
-// assignBy is assign of counts that have discriminators: these tell more than orders do.
-func (c *chart) assignBy(discs []uint32) func(bs []int, n, counts []float64, small float64) []int {
-	if discs == nil {
-		return assign
-	}
-	return func(bs []int, n, counts []float64, small float64) []int {
-		return assigned(bs, n, counts, small, func(i, k int) float64 {
-			return otherNumber * math.Abs(math.Log((float64(discs[k])+1)/(float64(c.discs[bs[i]])+1)))
-		})
-	}
-}
-
-// nearest returns for each block which of the counts is next to its executions.
-func nearest(bs []int, n, counts []float64, small float64) []int {
-	order := make([]int, len(counts))
-	for k := range order {
-		order[k] = k
-	}
-	slices.SortStableFunc(order, func(j, k int) int { return cmp.Compare(counts[j], counts[k]) })
-	of := make([]int, len(bs))
-	for i, b := range bs {
-		at, _ := slices.BinarySearchFunc(order, n[b], func(k int, v float64) int { return cmp.Compare(counts[k], v) })
-		at = min(at, len(order)-1)
-		if at > 0 && apart(counts[order[at-1]], n[b], small) <= apart(counts[order[at]], n[b], small) {
-			at--
-		}
-		of[i] = order[at]
-	}
-	return of
-}
-
-// apart is how far two numbers of executions are apart, as a logarithm; less than small makes hardly a difference.
-func apart(a, b, small float64) float64 { return math.Abs(math.Log((a + small) / (b + small))) }
-
-// matching returns the column of each row, or -1, so that as many as there can be have one each and the sum of costs is least: the
-// Hungarian method by shortest augmenting paths (Jonker and Volgenant, Computing 38, 1987).
-func matching(cost [][]float64) []int {
-	rows, cols := len(cost), len(cost[0])
-	at := func(i, k int) float64 { return cost[i][k] }
-	if rows > cols {
-		rows, cols = cols, rows
-		at = func(i, k int) float64 { return cost[k][i] }
-	}
-	u, v := make([]float64, rows+1), make([]float64, cols+1)
-	row := make([]int, cols+1) // of each column, from 1 on; 0 is none
-	way := make([]int, cols+1)
-	for i := 1; i <= rows; i++ {
-		row[0] = i
-		least := make([]float64, cols+1)
-		used := make([]bool, cols+1)
-		for k := range least {
-			least[k] = math.Inf(1)
-		}
-		k0 := 0
-		for row[k0] != 0 {
-			used[k0] = true
-			i0, k1, d := row[k0], 0, math.Inf(1)
-			for k := 1; k <= cols; k++ {
-				if used[k] {
-					continue
-				}
-				if c := at(i0-1, k-1) - u[i0] - v[k]; c < least[k] {
-					least[k], way[k] = c, k0
-				}
-				if least[k] < d {
-					d, k1 = least[k], k
-				}
-			}
-			for k := 0; k <= cols; k++ {
-				if used[k] {
-					u[row[k]] += d
-					v[k] -= d
-				} else {
-					least[k] -= d
-				}
-			}
-			k0 = k1
-		}
-		for k0 != 0 {
-			k1 := way[k0]
-			row[k0] = row[k1]
-			k0 = k1
-		}
-	}
-	of := make([]int, len(cost))
-	for i := range of {
-		of[i] = -1
-	}
-	for k := 1; k <= cols; k++ {
-		switch i := row[k]; {
-		case i == 0:
-		case len(cost) <= len(cost[0]):
-			of[i-1] = k - 1
-		default:
-			of[k-1] = i - 1
-		}
-	}
-	return of
 }
