@@ -99,7 +99,7 @@ func (s *timeSpan) Set(text string) error {
 	return err
 }
 
-// ParsePositive is ParseTimeSpan without 0, which no flag takes: what is meant by it, all or nothing, is said by leaving the flag out.
+// ParsePositive is ParseTimeSpan without 0, which no flag takes: whether all is meant by it, or nothing, nobody can tell.
 func ParsePositive(text string, seconds bool) (time.Duration, error) {
 	d, err := ParseTimeSpan(text, seconds)
 	if err == nil && d == 0 {

@@ -296,7 +296,7 @@ func TestCI(t *testing.T) {
 				}
 				testtool.Write(t, people, name, b)
 			}
-			write(t, people, "backfeed.yaml", "refresh:\n  targets:\n    mix:\n      sources: [samples.bfr]\n      image: ./mix\n      limits: {min-samples: 100, max-age: 0s}\n      outputs:\n        - llvm: mix.prof\n")
+			write(t, people, "backfeed.yaml", "refresh:\n  targets:\n    mix:\n      sources: [samples.bfr]\n      image: ./mix\n      limits: {min-samples: 100, max-age: 30d}\n      outputs:\n        - llvm: mix.prof\n")
 			publish(t, people, "what to refresh")
 			w.checkout()
 			env := []string{"GOMODCACHE=" + vars[0], "GOCACHE=" + vars[1], "GOFLAGS=" + vars[2], "GOPROXY=" + vars[3]}
