@@ -123,5 +123,5 @@ func main() {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	fmt.Println(work(2 * time.Second) != 0)
+	fmt.Println(work(2*time.Second) != 0)
 }
