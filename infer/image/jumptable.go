@@ -171,28 +171,30 @@ const fewLabels, mostWays = 8, 100_000
 
 // throughWord reports whether all that t may jump to are words of memory, at no place that is known.
 func (b *builder) throughWord(t *transfer) bool {
-	s := b.slicer
-	s.steps = 0
-	if b.im.Arch == X86_64 {
-		d := &b.x86
-		d.decode(b.code[t.off:])
-		if d.mem {
-			return d.pfx&pfxSeg == 0 && d.base != noReg
-		}
-	}
-	values := b.jumpTargets(t)
-	for _, v := range values {
+	return b.through(t, func(d *x86) bool { return d.pfx&pfxSeg == 0 && d.base != noReg }, func(v value) bool {
 		if v.load && v.size == 8 && v.from.reg != noReg {
-			continue
+			return true
 		}
 		if !v.isReg() {
 			return false
 		}
-		if e := s.effect(v.at); e.what != doLoad || e.size != 8 || e.a == noReg {
-			return false
+		e := b.slicer.effect(v.at)
+		return e.what == doLoad && e.size == 8 && e.a != noReg
+	})
+}
+
+// through reports whether t jumps through memory that is so, by its operand, or to values that all are.
+func (b *builder) through(t *transfer, memory func(*x86) bool, is func(value) bool) bool {
+	b.slicer.steps = 0
+	if b.im.Arch == X86_64 {
+		d := &b.x86
+		d.decode(b.code[t.off:])
+		if d.mem {
+			return memory(d)
 		}
 	}
-	return len(values) > 0
+	values := b.jumpTargets(t)
+	return len(values) > 0 && !slices.ContainsFunc(values, func(v value) bool { return !is(v) })
 }
 
 // noteUnresolved notes the jumps that go nobody knows where.
@@ -207,24 +209,14 @@ func (b *builder) noteUnresolved() {
 // throughTable reports whether all that t may jump to are words of tables.
 func (b *builder) throughTable(t *transfer) bool {
 	s := b.slicer
-	s.steps = 0
-	if b.im.Arch == X86_64 {
-		d := &b.x86
-		d.decode(b.code[t.off:])
-		if d.mem {
-			return s.isWord(d.memory(effect{what: doLoad, dst: noReg, size: 8}, b.lo+Addr(t.off)), t.off)
-		}
-	}
-	values := b.jumpTargets(t)
-	for _, v := range values {
+	return b.through(t, func(d *x86) bool {
+		return s.isWord(d.memory(effect{what: doLoad, dst: noReg, size: 8}, b.lo+Addr(t.off)), t.off)
+	}, func(v value) bool {
 		if v.load && v.size == 8 && v.from.reg != noReg && b.im.segment(Addr(v.from.c)) != nil {
-			continue // of one that is known
+			return true // of one that is known
 		}
-		if !v.isReg() || !s.isWord(s.effect(v.at), v.at) {
-			return false
-		}
-	}
-	return len(values) > 0
+		return v.isReg() && s.isWord(s.effect(v.at), v.at)
+	})
 }
 
 // isWord reports whether e, at off, loads a word by its index in a table.

@@ -1,7 +1,6 @@
 package emit
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -111,24 +110,35 @@ var links = map[string]struct{ linker, option, must string }{
 	"ld-script": {"", "-Wl,-T,", ""},
 }
 
+// LinkBy are the options that have a compiler link by a linker that layout writes for. rustc has lld where it is told nothing, since 1.90.
+func LinkBy(linker string, rust bool) []string {
+	switch option := links[linker].linker; {
+	case option != "":
+		return []string{option}
+	case rust:
+		return []string{"-fuse-ld=bfd"}
+	}
+	return nil
+}
+
+// OrderOption is the option by which that linker reads an order.
+func OrderOption(linker, order string) string { return links[linker].option + order }
+
 // LinkBuild is the command that links with an order for a linker that layout writes for, by rustc if that made most of what ran.
 func LinkBuild(linker, order string, rust bool) string {
 	l := links[linker]
 	words := []string{"gcc -ffunction-sections"}
 	switch {
-	case rust: // which puts each function into a section of its own, and since 1.90 links by lld where it is told nothing
+	case rust: // which puts each function into a section of its own
 		words = []string{"rustc"}
-		l.linker = cmp.Or(l.linker, "-fuse-ld=bfd")
 	case linker == "lld":
 		words = []string{"clang -ffunction-sections"}
 	}
-	for _, option := range []string{l.linker, l.option + prose.ShellWord(order)} {
-		if option != "" && rust {
+	for _, option := range append(LinkBy(linker, rust), OrderOption(linker, prose.ShellWord(order))) {
+		if rust {
 			option = "-Clink-arg=" + option
 		}
-		if option != "" {
-			words = append(words, option)
-		}
+		words = append(words, option)
 	}
 	command := strings.Join(words, " ") + AsRecorded + l.must
 	if rust {

@@ -98,7 +98,7 @@ func init() { // they refer to functions that refer to them
 		"order": {
 			compilers: compiled, links: true,
 			sampled: func(t *Target) flags {
-				f := t.linking(t.linkBy()...)
+				f := t.linking(emit.LinkBy(t.linkerName(), t.Compiler == "rustc")...)
 				if t.Compiler != "rustc" { // which gives each function a section by itself
 					f.compile = "-ffunction-sections"
 				}
@@ -199,17 +199,6 @@ func (t *Target) linkerName() string {
 	return "lld"
 }
 
-// linkBy are the flags that have the compiler link by that linker. rustc has lld where it is told nothing, since 1.90.
-func (t *Target) linkBy() []string {
-	switch name := t.linkerName(); {
-	case name == "lld" || name == "gold":
-		return []string{"-fuse-ld=" + name}
-	case t.Compiler == "rustc":
-		return []string{"-fuse-ld=bfd"}
-	}
-	return nil
-}
-
 // linking are flags for the linker, of which rustc is told among its own.
 func (t *Target) linking(options ...string) flags {
 	if t.Compiler != "rustc" {
@@ -276,12 +265,10 @@ func profileOrder(j *job, from *stage) (flags, []string, error) {
 		return flags{}, nil, emit.Unclear(ip.ID, linker, gain)
 	}
 	path := filepath.Join(from.dir, "order.txt")
-	link := map[string][]string{
-		"lld":       {"-Wl,--symbol-ordering-file=" + path, "-Wl,--no-warn-symbol-ordering"},
-		"gold":      {"-Wl,--section-ordering-file=" + path},
-		"ld":        {"-Wl,--section-ordering-file=" + path},
-		"ld-script": {"-Wl,-T," + path},
-	}[linker]
+	link := []string{emit.OrderOption(linker, path)}
+	if linker == "lld" {
+		link = append(link, "-Wl,--no-warn-symbol-ordering")
+	}
 	return j.linking(link...), []string{emit.Ordered(ip.ID, order, gain)}, writeTo(path, format.Write)
 }
 
